@@ -29,8 +29,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_devices::host::DeviceHost;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+
+use crate::exit::Failure;
 
 pub use assess::{AssessCommand, CreateDataArgs};
 pub use backup::{BackupArgs, split_paths};
@@ -141,6 +144,27 @@ pub struct Global {
     /// Who is told of tapes that are wanted, beside whoever reads standard error.
     #[arg(skip)]
     pub told: Option<Told>,
+    /// The host at which this process opens media, libraries and drives.
+    #[arg(skip)]
+    pub devices: DeviceHost,
+}
+
+impl Global {
+    /// The options, with the home that a specification names where they name none, and who is told of tapes that are wanted.
+    pub fn of_home(&self, home: Option<PathBuf>, told: Option<Told>) -> Self {
+        Self {
+            home: self.home.clone().or(home),
+            typed: self.typed.clone(),
+            told,
+            devices: self.devices.clone(),
+            ..*self
+        }
+    }
+
+    /// A failure, with the sessions that have what it takes, as far as they are on record.
+    pub fn named(&self, failure: Failure) -> Failure {
+        failure.named(self.devices.queue())
+    }
 }
 
 /// Is told, in a sentence, what tapes are wanted.

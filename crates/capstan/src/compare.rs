@@ -28,7 +28,7 @@ pub fn run(global: &Global, args: &CompareArgs) -> Result<u8, Failure> {
         version,
         contents: args.contents,
     };
-    let mut lines = Lines::of(args.json, "changes");
+    let mut lines = Lines::of(&global.devices, args.json, "changes");
     let compared = cell.compare(&request, console.as_ref(), &stop, &mut |change| {
         put_change(&mut lines, change, args.json);
     });

@@ -2,22 +2,24 @@
 
 use std::io::{self, Write};
 
+use capstan_devices::host::DeviceHost;
+
 use crate::exit::one_line;
 
 /// Gives them back when it is dropped, also where a thread panicked.
-pub struct GivenBack;
+pub struct GivenBack(pub DeviceHost);
 
 impl Drop for GivenBack {
     fn drop(&mut self) {
-        give_back();
+        give_back(&self.0);
     }
 }
 
 /// Gives them back.
-pub fn give_back() {
-    capstan_cell::release_drives();
+pub fn give_back(devices: &DeviceHost) {
+    devices.release_idle();
     // Where nobody reads it, the next command that uses the drive does what is left to do.
-    capstan_devices::scsi::settle(&|words| {
+    devices.settle(&|words| {
         let _ = writeln!(io::stderr().lock(), "capstan: {}", one_line(words));
     });
 }

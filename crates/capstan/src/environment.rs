@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use capstan_cell::guard;
 use capstan_cell::keyring::{ENV_PASSPHRASE, ENV_RECOVERY_CODE};
+use capstan_devices::host::DeviceHost;
 use capstan_devices::scsi;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -42,12 +43,17 @@ pub fn take_secrets() {
     if taken.iter().any(|(_, value)| !value.is_empty()) {
         guard::guard();
     }
-    let chap = taken.iter().find(|(name, _)| *name == scsi::SECRET_VARIABLE);
-    if let Some(text) = chap.and_then(|(_, value)| std::str::from_utf8(value).ok()) {
-        scsi::give_secret(text);
-    }
     // It is called once.
     let _ = TAKEN.set(taken);
+}
+
+/// Gives a host the secret of iSCSI logins, if the environment gave one.
+pub fn give_secret(devices: &DeviceHost) {
+    let taken = TAKEN.get().into_iter().flatten();
+    let chap = taken.filter(|(name, _)| *name == scsi::SECRET_VARIABLE);
+    for text in chap.filter_map(|(_, value)| std::str::from_utf8(value).ok()) {
+        devices.give_secret(text);
+    }
 }
 
 /// Overwrites a variable's value where it lies, and removes the variable.

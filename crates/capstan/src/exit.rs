@@ -5,7 +5,8 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
 use capstan_cell::CellError;
-use capstan_devices::{operator, queue};
+use capstan_devices::operator;
+use capstan_devices::queue::Queue;
 use capstan_engine::message::safe_text;
 use clap::error::ErrorKind as UsageKind;
 use serde_json::{Map, Value};
@@ -40,6 +41,8 @@ pub struct Failure {
     pub hint: Option<String>,
     /// Whether the JSON that was asked for says it already.
     pub is_in_json: bool,
+    /// Whether others have what it takes, and these are not named yet.
+    pub is_busy: bool,
 }
 
 impl Failure {
@@ -50,7 +53,8 @@ impl Failure {
 
     /// One of that code.
     pub fn of(code: u8, error: impl Display, hint: Option<&str>) -> Self {
-        Self { code, error: error.to_string(), hint: hint.map(str::to_owned), is_in_json: false }
+        let (error, hint) = (error.to_string(), hint.map(str::to_owned));
+        Self { code, error, hint, is_in_json: false, is_busy: false }
     }
 
     /// What programs get that asked for JSON: one object. `None` where the JSON says it already, or nothing is to be said.
@@ -72,6 +76,14 @@ impl Failure {
     /// The same, which the JSON says already.
     pub fn in_json(self) -> Self {
         Self { is_in_json: true, ..self }
+    }
+
+    /// The same, which names those who have what it takes.
+    pub fn named(self, queue: &Queue) -> Self {
+        match self.is_busy {
+            true => Self { error: queue.name(&self.error), is_busy: false, ..self },
+            false => self,
+        }
     }
 
     /// An error with its causes. What follows the last semicolon of Capstan's own errors says what to do.
@@ -156,11 +168,12 @@ impl From<CellError> for Failure {
         match error.is_busy() {
             true if operator::has_left() => Self {
                 code: FAILED,
-                error: format!("told to end while it waited: {}", queue::name(&failure.error)),
+                error: format!("told to end while it waited: {}", failure.error),
                 hint: Some("run it again".to_owned()),
+                is_busy: true,
                 ..failure
             },
-            true => Self { error: queue::name(&failure.error), ..failure },
+            true => Self { is_busy: true, ..failure },
             false => failure,
         }
     }

@@ -64,7 +64,7 @@ pub fn open(global: &Global) -> Result<Cell, Failure> {
 
 /// Opens the cell of a home; where its database goes away, that is said on standard error.
 pub fn open_at(global: &Global, home: &Path, secrets: Secrets) -> Result<Cell, Failure> {
-    let cell = Cell::open(home, secrets)?;
+    let cell = Cell::open(home, secrets)?.with_devices(global.devices.clone());
     // What is said here are no errors: those end what waits.
     let loud = !global.quiet;
     cell.on_notice(move |text| {

@@ -75,7 +75,7 @@ fn check(global: &Global, as_json: bool) -> Result<u8, Failure> {
     let segments = match segments {
         Ok(segments) => segments,
         Err(e) if as_json => {
-            let failure = Failure::from(e);
+            let failure = Failure::from(e).named(cell.devices().queue());
             failure.put(&mut more);
             list.end(&mut out, &more)?;
             out.finish()?;
@@ -233,7 +233,15 @@ fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {
     crate::operator::set(None, global)?;
     // Names are opened by what is given; nobody is asked once more.
     let secrets = Secrets::from_variables(&environment::variable)?;
-    let done = safety::recover(&home, &args.device, &recovery, secrets, &console, &Stop::default());
+    let done = safety::recover(
+        &global.devices,
+        &home,
+        &args.device,
+        &recovery,
+        secrets,
+        &console,
+        &Stop::default(),
+    );
     console.finish();
     let done = done.map_err(|e| match e {
         capstan_cell::CellError::NoKey(_) => Failure::bad_input(

@@ -52,7 +52,7 @@ pub fn run(global: &Global, args: &KeyArgs) -> Result<u8, Failure> {
             keys.add(lock, recipient.as_ref(), scope, secret)
         }
         KeyCommand::Import { device, no_names_key, secret } => {
-            keys.import(device, !*no_names_key, secret)
+            keys.import(global, device, !*no_names_key, secret)
         }
         KeyCommand::Names { remove: true, .. } => keys.remove_names_key(),
         KeyCommand::Names { remove: false, secret } => keys.names(secret),
@@ -220,19 +220,20 @@ impl Keys {
 
     fn import(
         &self,
+        global: &Global,
         device: &Address,
         names_key: bool,
         secret: &SecretArgs,
     ) -> Result<(), Failure> {
         let _lock = keyring::lock(&self.home)?;
         self.refuse_ring()?;
-        let TakenRing { ring, unlocked, records } = ring_of_medium(device, &self.secrets(secret)?)?;
+        let taken = ring_of_medium(&global.devices, device, &self.secrets(secret)?)?;
+        let TakenRing { ring, unlocked, records } = taken;
         let id = ring.active().map_err(CellError::from)?.id();
         keyring::save(&self.home, &ring)?;
-        let path = self.home.join(FILE_NAME);
         self.notes.say(&format!(
             "backups are encrypted for key {id} from now on; the key ring is {}",
-            path.display()
+            self.home.join(FILE_NAME).display()
         ));
         self.notes.say(
             "what you gave opens this key itself, so only who knows it can have made it; compare the id with your recovery sheet or with `capstan key list` of another machine",

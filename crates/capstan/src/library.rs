@@ -29,9 +29,9 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
         _ => None,
     };
     match command {
-        LibraryCommand::Scan { iscsi, json } => return scan(iscsi, *json),
+        LibraryCommand::Scan { iscsi, json } => return scan(global, iscsi, *json),
         LibraryCommand::Status(of) => {
-            let status = library::status(&of.library)?;
+            let status = library::status(&global.devices, &of.library)?;
             if of.json {
                 out.json(&json_of_status(&status))?;
             } else {
@@ -47,17 +47,17 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
             }
         }
         LibraryCommand::Move { of, from, to } => {
-            say(&mut out, of, &library::move_tape(&of.library, *from, *to)?)?;
+            say(&mut out, of, &library::move_tape(&global.devices, &of.library, *from, *to)?)?;
         }
         LibraryCommand::Load { of, tape, drive } => {
-            say(&mut out, of, &library::load(&of.library, tape, *drive)?)?;
+            say(&mut out, of, &library::load(&global.devices, &of.library, tape, *drive)?)?;
         }
         LibraryCommand::Unload { of, drive } => {
-            say(&mut out, of, &library::unload(&of.library, *drive)?)?;
+            say(&mut out, of, &library::unload(&global.devices, &of.library, *drive)?)?;
         }
         LibraryCommand::Import(of) => {
             let cell = home::open(global)?;
-            let mut told = Told::of(of);
+            let mut told = Told::of(global, of);
             let count = cell.library_import(&of.library, &mut |tape| told.tell(tape));
             if count.as_ref().is_ok_and(|count| *count == 0) && !of.json {
                 out.text("no tapes are in the mail slots\n")?;
@@ -66,7 +66,7 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
         }
         LibraryCommand::Export { of, barcodes, location } => {
             let cell = home::open(global)?;
-            let mut told = Told::of(of);
+            let mut told = Told::of(global, of);
             let done =
                 cell.library_export(&of.library, barcodes, location, &mut |tape| told.tell(tape));
             told.end(done.map(drop))?;
@@ -74,7 +74,7 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
         LibraryCommand::Clean { of, drive } => {
             let cleaned = match &cell {
                 Some(cell) => cell.library_clean(&of.library, *drive)?,
-                None => library::clean(&of.library, *drive)?,
+                None => library::clean(&global.devices, &of.library, *drive)?,
             };
             if of.json {
                 out.json(&json!({
@@ -94,8 +94,8 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
     out.finish().map(|()| COMPLETED)
 }
 
-fn scan(hosts: &[String], as_json: bool) -> Result<u8, Failure> {
-    let (seen, failed) = library::scan(hosts)?;
+fn scan(global: &Global, hosts: &[String], as_json: bool) -> Result<u8, Failure> {
+    let (seen, failed) = library::scan(&global.devices, hosts)?;
     let mut out = Output::new();
     if as_json {
         JsonList::all(&mut out, "devices", &seen, json_of_seen)?;
@@ -317,8 +317,8 @@ struct Told {
 }
 
 impl Told {
-    fn of(of: &OfLibrary) -> Self {
-        Self { lines: Lines::of(of.json, "moved"), json: of.json }
+    fn of(global: &Global, of: &OfLibrary) -> Self {
+        Self { lines: Lines::of(&global.devices, of.json, "moved"), json: of.json }
     }
 
     fn tell(&mut self, tape: &Exported) {

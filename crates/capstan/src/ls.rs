@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 
 use capstan_cell::request::FindRequest;
 use capstan_cell::{Found, Listed, PassedOver, Which};
+use capstan_devices::host::DeviceHost;
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Entry, Kind, Timestamp};
 use serde::Serialize;
@@ -23,7 +24,7 @@ pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let version = as_of(global, &cell, &args.version, args.as_of.as_ref())?;
     let paths = paths::of_versions(&cell, &[&version], &args.paths)?;
-    let mut lines = Lines::of(args.json, "files");
+    let mut lines = Lines::of(&global.devices, args.json, "files");
     let listed = cell.list(&version, &paths, args.depth, &mut |listed| {
         if args.json {
             return lines.row(&json_of(listed));
@@ -44,7 +45,7 @@ pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
 /// Runs `find`.
 pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
-    let mut lines = Lines::of(args.json, "files");
+    let mut lines = Lines::of(&global.devices, args.json, "files");
     let which = match &args.as_of {
         _ if args.all_versions => Which::All,
         Some(at) => Which::AsOf(at.us(&cell)?),
@@ -129,11 +130,12 @@ pub struct Lines {
     /// Whether there was none.
     pub empty: bool,
     failure: Option<Failure>,
+    devices: DeviceHost,
 }
 
 impl Lines {
     /// Locks standard output. With `json` they are the rows of one object, under that name.
-    pub fn of(json: bool, name: &'static str) -> Self {
+    pub fn of(devices: &DeviceHost, json: bool, name: &'static str) -> Self {
         let list = json.then(|| JsonList::new(name));
         Self {
             out: Output::new(),
@@ -141,6 +143,7 @@ impl Lines {
             terminal: stdout_is_terminal(),
             empty: true,
             failure: None,
+            devices: devices.clone(),
         }
     }
 
@@ -160,7 +163,7 @@ impl Lines {
         if let Err(failure) = write(&mut self.out, self.terminal) {
             if failure.error.is_empty() {
                 // The reader went away, as `head` does: nothing that follows is of use, and nothing is being written.
-                crate::drives::give_back();
+                crate::drives::give_back(&self.devices);
                 std::process::exit(failure.code.into());
             }
             self.failure = Some(failure);
@@ -173,6 +176,7 @@ impl Lines {
         mut more: Map<String, Value>,
         failed: Option<Failure>,
     ) -> Result<u8, Failure> {
+        let failed = failed.map(|failure| failure.named(self.devices.queue()));
         let list = self.list.take();
         let in_json = list.is_some();
         if let Some(list) = list {

@@ -82,8 +82,9 @@ fn command() -> u8 {
     });
     let result = match parsed {
         Ok(cli) => {
-            let _drives = drives::GivenBack;
-            run(&cli)
+            environment::give_secret(&cli.global.devices);
+            let _drives = drives::GivenBack(cli.global.devices.clone());
+            run(&cli).map_err(|failure| cli.global.named(failure))
         }
         Err(error) if exit::is_help(&error) => {
             // Where nobody reads it, there is nothing to say.

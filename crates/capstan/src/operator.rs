@@ -5,9 +5,9 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use capstan_cell::Cell;
-use capstan_devices::operator::{self, Board, Operator};
-use capstan_devices::queue::{self, Patience};
-use capstan_devices::scsi::{Reconnects, reconnect_as};
+use capstan_devices::operator::{Board, Operator};
+use capstan_devices::queue::Patience;
+use capstan_devices::scsi::Reconnects;
 use capstan_engine::message::Code;
 
 use crate::args::{Global, parse_age};
@@ -32,12 +32,13 @@ pub fn set(cell: Option<&Cell>, global: &Global) -> Result<(), Failure> {
             say(Code::Waiting, "media agent", text);
         }
     };
-    reconnect_as(Reconnects { most: global.reconnect.unwrap_or(RECONNECT), tell: Box::new(waits) });
+    let most = global.reconnect.unwrap_or(RECONNECT);
+    global.devices.reconnect_as(Reconnects { most, tell: Box::new(waits) });
     let patience = match wait_of(TAPE_WAIT, "a tape")? {
         None if io::stdin().is_terminal() && io::stderr().is_terminal() => None,
         given => Some(given.unwrap_or_default()),
     };
-    queue::set(Patience {
+    global.devices.queue().set(Patience {
         most: global.wait.map_or(Some(PATIENCE), |wait| wait.0),
         name: cell.map_or_else(|| Box::new(str::to_owned) as Name, Cell::name_holders),
         tell: Box::new(waits),
@@ -55,7 +56,7 @@ pub fn set(cell: Option<&Cell>, global: &Global) -> Result<(), Failure> {
     });
     let board =
         cell.map_or_else(|| Box::new(|_: &str, _: Option<&str>| ()) as Board, Cell::tape_board);
-    operator::set(Operator { patience, tell, board });
+    global.devices.operator().set(Operator { patience, tell, board });
     Ok(())
 }
 

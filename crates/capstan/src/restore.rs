@@ -112,7 +112,7 @@ fn list(asked: &Asked<'_>) -> Result<u8, Failure> {
     let console = Console::new(asked.global)?;
     let cell = home::open(asked.global)?;
     let json = asked.args.json;
-    let mut lines = Lines::of(json, "files");
+    let mut lines = Lines::of(&asked.global.devices, json, "files");
     let mut sum = RestoreTotals::default();
     for request in asked.of_all(&cell)? {
         let name = &request.version.name;

@@ -72,7 +72,7 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         }
     };
     if args.check {
-        spec.objects.iter().try_for_each(check_drives)?;
+        spec.objects.iter().try_for_each(|object| check_drives(global, object))?;
         let mut out = Output::new();
         let n = spec.objects.len();
         let objects = if n == 1 { "object" } else { "objects" };
@@ -80,19 +80,14 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         return out.finish().map(|()| COMPLETED);
     }
     let (untold, host) = (Untold::default(), capstan_cell::host());
-    let global = Global {
-        home: global.home.clone().or(spec.home.clone()),
-        typed: global.typed.clone(),
-        told: requests::told(&spec, &host, &untold),
-        ..*global
-    };
+    let global = global.of_home(spec.home.clone(), requests::told(&spec, &host, &untold));
     let stop = Arc::new(Stop::default());
     on_signals(&stop, &Arc::new(Console::new(&global)?))?;
     let mut run = Run::of(&spec);
     if let Err(failure) = run.before(&spec, &global, args.json, &stop)
         && !failure.error.is_empty()
     {
-        run.error(FAILED, failure.error);
+        run.error(FAILED, global.named(failure).error);
     }
     let untold = std::mem::take(&mut *untold.lock());
     untold.into_iter().for_each(|why| run.error(COMPLETED_WITH_ERRORS, why));
@@ -109,9 +104,9 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
 }
 
 /// Refuses an object whose tapes need more drives than their library has. Of a pool it is known when its media are looked at.
-fn check_drives(object: &BackupArgs) -> Result<(), Failure> {
+fn check_drives(global: &Global, object: &BackupArgs) -> Result<(), Failure> {
     let device = object.to.pool().is_none().then(|| object.to.device());
-    refuse_too_few_drives(device.iter().chain(&object.mirror)).map_err(|e| {
+    refuse_too_few_drives(&global.devices, device.iter().chain(&object.mirror)).map_err(|e| {
         let failure = Failure::from(e);
         let name =
             object.name.clone().or_else(|| Some(object.paths.first()?.display().to_string()));
@@ -182,7 +177,7 @@ impl Run {
             let unended = (!without_room.is_empty()).then(|| self.start.as_microsecond());
             let pruned = self.prune(&cell, global, (rules, unended), json, stop);
             let gave_back = pruned.unwrap_or_else(|failure| {
-                let why = format!("nothing was pruned: {}", failure.error);
+                let why = format!("nothing was pruned: {}", global.named(failure).error);
                 self.error(COMPLETED_WITH_ERRORS, why);
                 false
             });
@@ -199,7 +194,8 @@ impl Run {
                     && !stop.0.load(Ordering::SeqCst)
                     && let Err(failure) = self.prune(&cell, global, (rules, None), json, stop)
                 {
-                    let why = format!("nothing was pruned once more: {}", failure.error);
+                    let why =
+                        format!("nothing was pruned once more: {}", global.named(failure).error);
                     self.error(COMPLETED_WITH_ERRORS, why);
                 }
             } else {
@@ -211,7 +207,8 @@ impl Run {
             && !stop.0.load(Ordering::SeqCst)
             && let Err(failure) = self.stage(&cell, global, args, json, stop)
         {
-            self.error(COMPLETED_WITH_ERRORS, format!("nothing was staged: {}", failure.error));
+            let why = format!("nothing was staged: {}", global.named(failure).error);
+            self.error(COMPLETED_WITH_ERRORS, why);
         }
         Ok(())
     }
@@ -225,7 +222,7 @@ impl Run {
         );
         let failure = Failure::of(FAILED, why, Some(&again));
         for args in &spec.objects {
-            let mut report = failed("backup", self.start, &failure);
+            let mut report = failed(&global.devices, "backup", self.start, &failure);
             report.name = args.name.clone().unwrap_or_default();
             // Where the database is what is away, the report says it alone.
             if let Some(cell) = &cell {
@@ -240,7 +237,7 @@ impl Run {
     fn stopped_before(&self, cell: &Cell, groups: &[Vec<Object<'_>>]) {
         let failure = Failure::of(FAILED, "the run was stopped before it was backed up", None);
         for (args, _) in groups.iter().flatten() {
-            let mut report = failed("backup", self.start, &failure);
+            let mut report = failed(cell.devices(), "backup", self.start, &failure);
             // Where the database is what fails, the report says so.
             let _ = cell.record_unbegun(&backup::bare(args), true, failure.code, &mut report);
         }
@@ -267,7 +264,7 @@ impl Run {
             let args: Vec<_> = objects.iter().map(|(args, _)| *args).collect();
             let reports = back_up(cell, global, objects, stop)?;
             // Other sessions may want them more than what comes next.
-            capstan_cell::release_drives();
+            cell.devices().release_idle();
             for (args, report) in args.into_iter().zip(reports) {
                 show(&report, json || global.quiet)?;
                 let (name, code) = (report.name.clone(), report.exit_code());
@@ -466,7 +463,7 @@ fn back_up(
     let console = Console::new(global)?;
     let requests: Vec<BackupRequest> =
         objects.iter().filter_map(|(_, request)| request.as_ref().ok().cloned()).collect();
-    let refused = |e: CellError| (e.is_of_room(), Failure::from(e));
+    let refused = |e: CellError| (e.is_of_room(), global.named(e.into()));
     let mut results = match cell.backup_together(&requests, &console, stop) {
         Ok(results) => results.into_iter().map(|r| r.map_err(refused)).collect(),
         Err(e) => {
@@ -485,7 +482,7 @@ fn back_up(
         };
         result.unwrap_or_else(|(device_full, failure)| {
             failure.say();
-            let mut report = failed("backup", start, &failure);
+            let mut report = failed(cell.devices(), "backup", start, &failure);
             report.name = args.name.clone().unwrap_or_default();
             report.device_full = device_full;
             // On record, so that `status` knows of it; where the database is what fails, the report says so.

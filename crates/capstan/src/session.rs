@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::{Report, ReportError};
+use capstan_devices::host::DeviceHost;
 use capstan_devices::operator;
 use capstan_engine::threads;
-use capstan_tape::take_struck;
 use jiff::Timestamp;
 use serde_json::json;
 use signal_hook::iterator::Signals;
@@ -54,19 +54,20 @@ pub fn run_or(
     let start = Timestamp::now();
     let result = watched(global, |cell, console, stop| {
         Ok(session(cell, console, stop).map_err(|failure| {
-            let mut report = failed(show.method, start, &failure);
+            let failure = global.named(failure);
+            let mut report = failed(&global.devices, show.method, start, &failure);
             refused(cell, &failure, &mut report);
             (failure, Box::new(report))
         }))
     });
     let without_home = |failure: Failure| {
-        let report = failed(show.method, start, &failure);
+        let report = failed(&global.devices, show.method, start, &failure);
         Err((failure, Box::new(report)))
     };
     match result.unwrap_or_else(without_home) {
         Ok(mut report) => {
             // Those of what followed on the session.
-            report.faults.append(&mut take_struck());
+            report.faults.append(&mut global.devices.take_struck());
             print(global, show, &report)?;
             Ok(report.exit_code())
         }
@@ -92,9 +93,10 @@ pub fn run_all(
     let mut reports = Vec::new();
     for result in watched(global, sessions)? {
         let report = result.unwrap_or_else(|failure| {
+            let failure = global.named(failure);
             failure.say();
             code = gravest(code, failure.code);
-            failed(show.method, start, &failure)
+            failed(&global.devices, show.method, start, &failure)
         });
         code = gravest(code, report.exit_code());
         if show.json {
@@ -177,7 +179,7 @@ fn print_text(show: &Show, text: &str) -> Result<(), Failure> {
 }
 
 /// The report of a session that could not begin.
-pub fn failed(method: &str, start: Timestamp, failure: &Failure) -> Report {
+pub fn failed(devices: &DeviceHost, method: &str, start: Timestamp, failure: &Failure) -> Report {
     let end = Timestamp::now();
     let code = if failure.code == BAD_INPUT { "bad-input" } else { "failed" };
     let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
@@ -191,7 +193,7 @@ pub fn failed(method: &str, start: Timestamp, failure: &Failure) -> Report {
         elapsed_s: end.duration_since(start).as_secs_f64(),
         error_count: 1,
         errors: vec![ReportError { path: String::new(), error, code }],
-        faults: take_struck(),
+        faults: devices.take_struck(),
         ..Report::default()
     }
 }

@@ -27,7 +27,7 @@ pub fn run(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     match show(global, args) {
         // A plugin says what it could not find out in its line, with the code for that.
         Err(failure) if args.plugin && !failure.error.is_empty() => {
-            let mut out = Output::new();
+            let (mut out, failure) = (Output::new(), global.named(failure));
             out.text(&format!("CAPSTAN UNKNOWN - {}\n", one_line(&failure.error)))?;
             out.finish()?;
             Ok(3)

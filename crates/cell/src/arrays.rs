@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
-use capstan_devices::open::wait_for;
+use capstan_devices::host::DeviceHost;
 use capstan_devices::rait::address::ArrayAddress;
 use capstan_devices::rait::half_made;
 use capstan_devices::rait::open::{self as arrays, Opened};
@@ -105,12 +105,13 @@ impl Cell {
             members: Vec::new(),
             broken: None,
         };
-        wait_for(&Address::Array(address.clone()));
-        let opened = match arrays::open(&address) {
+        self.devices.wait_for(&Address::Array(address.clone()));
+        let opened = match arrays::open(&self.devices, &address) {
             Ok(opened) => opened,
             Err(e) => {
                 info.broken = Some(chain(&e));
-                info.members = address.members.iter().map(alone).collect();
+                info.members =
+                    address.members.iter().map(|member| alone(&self.devices, member)).collect();
                 return Ok(info);
             }
         };
@@ -166,8 +167,8 @@ impl Cell {
         let address = self.array_of(name)?;
         let array = Address::Array(address.clone());
         let _booked = self.book_drives_of(&[&array, onto])?;
-        wait_for(&array);
-        let opened = arrays::open(&address)?;
+        self.devices.wait_for(&array);
+        let opened = arrays::open(&self.devices, &address)?;
         let place = place_of(&opened.address, member)?;
         let header = opened.storage.header();
         self.open_drive_key(&header)?;
@@ -190,7 +191,7 @@ impl Cell {
             !stop.0.load(Relaxed)
         };
         let new_id = || self.entropy.id().map(MediumId);
-        let rebuilt = rebuild::member(&opened, place, onto, &new_id, &mut follow)?;
+        let rebuilt = rebuild::member(&self.devices, &opened, place, onto, &new_id, &mut follow)?;
         let ears = Ears::new(observer);
         for number in &rebuilt.damaged {
             let what = format!("segment {} of {}", number.0, opened.address);
@@ -290,7 +291,7 @@ impl Cell {
         new_medium: bool,
         observer: &dyn Observer,
     ) -> Result<Option<MediumId>> {
-        let Some(half) = half_made::look(address) else { return Ok(None) };
+        let Some(half) = half_made::look(&self.devices, address) else { return Ok(None) };
         let header = half.header();
         if !self.is_unknown_array_of_ours(header)? {
             return Ok(None);
@@ -298,7 +299,7 @@ impl Cell {
         for path in half.blank_directories() {
             self.refuse_taken(&Address::File(path), new_medium)?;
         }
-        half.make(&|| self.entropy.id().map(MediumId))?;
+        half.make(&self.devices, &|| self.entropy.id().map(MediumId))?;
         let made: Vec<String> = half.blank().into_iter().map(Address::to_string).collect();
         let text = format!(
             "a session that was killed had begun to make this array; what it lacked is made: {}",
@@ -315,7 +316,9 @@ impl Cell {
 
     /// The member of an array that a killed session left on a tape when it had begun to make the array. Nothing else is on it.
     pub(crate) fn left_of_making(&self, tape: &TapeAddress) -> Result<Option<MediumId>> {
-        let Some(header) = half_made::member_without_data(tape) else { return Ok(None) };
+        let Some(header) = half_made::member_without_data(&self.devices, tape) else {
+            return Ok(None);
+        };
         Ok(self.is_unknown_array_of_ours(&header)?.then_some(header.medium))
     }
 
@@ -333,7 +336,7 @@ impl Cell {
         if known.layout != now.layout || known == now {
             return Ok(Address::Array(now));
         }
-        let Ok(opened) = arrays::open(&now) else { return Ok(Address::Array(now)) };
+        let Ok(opened) = arrays::open(&self.devices, &now) else { return Ok(Address::Array(now)) };
         let mut members = opened.address.members.clone();
         for lost in opened.storage.lost() {
             let of_before = &known.members[lost.member];
@@ -387,8 +390,8 @@ fn enough(opened: &Opened, held: &[BTreeSet<SegmentNumber>]) -> BTreeSet<Segment
 }
 
 /// A member of an array that is broken, looked at by itself.
-fn alone(member: &Address) -> MemberInfo {
-    let looked = arrays::look(member);
+fn alone(devices: &DeviceHost, member: &Address) -> MemberInfo {
+    let looked = arrays::look(devices, member);
     MemberInfo {
         device: member.to_string(),
         medium: looked.as_ref().ok().copied(),

@@ -6,8 +6,7 @@ use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
-use capstan_devices::open::is_by_hand;
-use capstan_devices::operator;
+use capstan_devices::host::DeviceHost;
 use capstan_devices::storage::Recorded;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, SegmentId};
@@ -178,14 +177,14 @@ impl OpenMedia<'_> {
     fn is_tape_to_be_had(&self, medium: MediumId) -> Result<bool> {
         let device = self.idb.medium(medium)?.map(|row| row.device);
         match device.map(|d| d.parse::<Address>()) {
-            Some(Ok(address)) if address.is_sequential() => is_to_be_had(&address),
+            Some(Ok(address)) if address.is_sequential() => self.cell.is_to_be_had(&address),
             _ => Ok(false),
         }
     }
 
     /// Whether a medium is on tapes that are not in their libraries, and somebody is there to bring them.
     fn is_to_be_brought(&self, medium: MediumId) -> Result<bool> {
-        Ok(operator::is_there() && !self.cell.tapes_away(medium)?.is_empty())
+        Ok(self.cell.has_operator() && !self.cell.tapes_away(medium)?.is_empty())
     }
 }
 
@@ -255,14 +254,14 @@ impl VersionView<'_> {
                 Err(e) => away.push(e),
             }
         }
-        all_away(self.idb, away).map_or(Ok(()), Err)
+        all_away(self.cell, away).map_or(Ok(()), Err)
     }
 }
 
 impl VersionView<'_> {
     /// Refuses a version of which a segment is on no medium at hand. Tapes are not loaded for it.
     pub fn require_all_media(&self) -> Result<()> {
-        all_away(self.idb, self.media_lacking()?).map_or(Ok(()), Err)
+        all_away(self.cell, self.media_lacking()?).map_or(Ok(()), Err)
     }
 
     /// The errors for the media, each once, that have segments which are on no medium at hand. Tapes are not loaded for it.
@@ -317,33 +316,26 @@ fn is_not_there(e: &ReadError) -> bool {
     }
 }
 
-/// Whether a tape can be expected to come when it is needed: it is in its library, or somebody will be there to put it in. Of an array
-/// enough of its tapes.
-fn is_to_be_had(address: &Address) -> Result<bool> {
-    match address {
-        Address::Tape(tape) if tape.tape.is_none() => Ok(is_by_hand(tape)?),
-        _ => Ok(lacking_tapes(address).0.is_none()),
-    }
-}
-
 /// What brings tapes of a drive that stands alone.
 const PUT_IN: &str = "put in the one that is wanted first, and run it again on a terminal, or with CAPSTAN_TAPE_WAIT (as 8h), to be asked for \
                       each that it needs";
 
 /// Whether a medium is a tape that somebody puts into a drive that stands alone.
-fn is_put_in(medium: &capstan_idb::Medium) -> bool {
+fn is_put_in(devices: &DeviceHost, medium: &capstan_idb::Medium) -> bool {
     match medium.device.parse() {
-        Ok(Address::Tape(tape)) if tape.tape.is_none() => is_by_hand(&tape).unwrap_or(false),
+        Ok(Address::Tape(tape)) if tape.tape.is_none() => {
+            devices.is_by_hand(&tape).unwrap_or(false)
+        }
         _ => false,
     }
 }
 
 /// The error for a medium that cannot be opened where it was last seen.
-pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
-    if let Some(e) = elsewhere(idb, medium) {
+pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
+    if let Some(e) = elsewhere(&cell.idb, medium) {
         return e;
     }
-    if let Some(e) = out_of_reach(&e, medium) {
+    if let Some(e) = out_of_reach(&cell.devices, &e, medium) {
         return e;
     }
     let why = match &e {
@@ -361,9 +353,9 @@ pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium)
         Some(tape) if tape.is_busy() => CellError::InUse(text),
         // It is where it should be.
         Some(tape) if tape.blames_tape() => CellError::BadInput(text),
-        Some(tape) if tape.blames_drive() => not_now(idb, medium.id, &why),
+        Some(tape) if tape.blames_drive() => not_now(&cell.idb, medium.id, &why),
         of_tape => {
-            let text = match is_put_in(medium) {
+            let text = match is_put_in(&cell.devices, medium) {
                 true => format!("{text}; {PUT_IN}"),
                 false => format!("{text}; mount it there, or import it from where it is now"),
             };
@@ -386,14 +378,18 @@ pub(crate) fn not_there(idb: &Idb, e: DeviceError, medium: &capstan_idb::Medium)
 }
 
 /// The error for a medium whose library or directory cannot be reached, if it is that: of what is on it that tells nothing.
-fn out_of_reach(e: &DeviceError, medium: &capstan_idb::Medium) -> Option<CellError> {
+fn out_of_reach(
+    devices: &DeviceHost,
+    e: &DeviceError,
+    medium: &capstan_idb::Medium,
+) -> Option<CellError> {
     if e.is_busy() || e.of_tape().is_some_and(TapeError::is_away) {
         return None;
     }
     let address = medium.device.parse::<Address>().ok()?;
     let why = match e {
         DeviceError::Io { source, .. } if e.of_tape().is_none() && is_far(source) => plain(source),
-        _ if address.is_sequential() => lacking_tapes(&address).0?,
+        _ if address.is_sequential() => lacking_tapes(devices, &address).0?,
         _ => return None,
     };
     // What can be done is said below: to make a new library is no help.
@@ -434,15 +430,15 @@ pub(crate) fn is_far(e: &std::io::Error) -> bool {
 }
 
 /// The error for a place at which another medium is.
-pub(crate) fn another(idb: &Idb, found: MediumId, medium: &capstan_idb::Medium) -> CellError {
-    elsewhere(idb, medium).unwrap_or_else(|| {
+pub(crate) fn another(cell: &Cell, found: MediumId, medium: &capstan_idb::Medium) -> CellError {
+    elsewhere(&cell.idb, medium).unwrap_or_else(|| {
         let text = format!(
             "{} holds medium {}, not {} ({}); {}",
             medium.device,
             found.short(),
             medium.id.short(),
             medium.label,
-            match is_put_in(medium) {
+            match is_put_in(&cell.devices, medium) {
                 true => PUT_IN,
                 false => "mount the right one there, or import it from where it is",
             }
@@ -463,14 +459,15 @@ pub(crate) fn refuse_exported(idb: &Idb, medium: &capstan_idb::Medium) -> Result
 }
 
 /// The error for all of these media: who goes for one of them brings the others, too.
-pub(crate) fn all_away(idb: &Idb, away: Vec<CellError>) -> Option<CellError> {
+pub(crate) fn all_away(cell: &Cell, away: Vec<CellError>) -> Option<CellError> {
+    let idb = &cell.idb;
     let mut all_put_in = true;
     let names: Option<Vec<String>> = away
         .iter()
         .map(|e| match e {
             CellError::Away { medium, why, .. } => {
                 let row = idb.medium(*medium).ok()?;
-                all_put_in &= row.as_ref().is_some_and(is_put_in)
+                all_put_in &= row.as_ref().is_some_and(|row| is_put_in(&cell.devices, row))
                     && crate::media::exported(idb, *medium).ok().flatten().is_none();
                 let label = row.map_or_else(|| medium.short(), |m| m.label);
                 Some(format!("'{label}', {why}"))

@@ -4,7 +4,6 @@ use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::attached::NewAttachment;
 use capstan_devices::file::FileMedium;
-use capstan_devices::open;
 use capstan_format::attachment::{Attachment, AttachmentKind};
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_format::lock::VersionLock;
@@ -150,7 +149,7 @@ impl Cell {
             return Err(CellError::BadInput(format!("damage was found on {name}")));
         }
         self.refuse_others(&address)?;
-        let medium = open::medium(&address)?;
+        let medium = self.devices.medium(&address)?;
         match medium.header().medium == id {
             true => {
                 let header = medium.header();

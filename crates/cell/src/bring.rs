@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
-use capstan_devices::operator::{self, Asked};
+use capstan_devices::operator::Asked;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
 
@@ -171,12 +171,14 @@ impl Cell {
         let Some(address) = device.and_then(|device| device.parse::<Address>().ok()) else {
             return Ok(Vec::new());
         };
-        if address.tapes().is_empty() || lacking_tapes(&address).0.is_none() {
+        if address.tapes().is_empty() || lacking_tapes(&self.devices, &address).0.is_none() {
             return Ok(Vec::new());
         }
         let mut libraries = HashMap::new();
         let mut tapes = address.tapes();
-        tapes.retain(|tape| tape_away(&Address::Tape(tape.clone()), &mut libraries).is_some());
+        tapes.retain(|tape| {
+            tape_away(&self.devices, &Address::Tape(tape.clone()), &mut libraries).is_some()
+        });
         Ok(tapes)
     }
 
@@ -192,8 +194,22 @@ impl Cell {
         })
     }
 
+    /// Whether a tape can be expected to come when it is needed: it is in its library, or somebody will be there to put it in. Of an
+    /// array enough of its tapes.
+    pub(crate) fn is_to_be_had(&self, address: &Address) -> Result<bool> {
+        match address {
+            Address::Tape(tape) if tape.tape.is_none() => Ok(self.devices.is_by_hand(tape)?),
+            _ => Ok(lacking_tapes(&self.devices, address).0.is_none()),
+        }
+    }
+
+    /// Whether somebody is there to bring tapes.
+    pub(crate) fn has_operator(&self) -> bool {
+        self.devices.operator().is_there()
+    }
+
     /// Asks for tapes, if somebody is there to bring them; they are asked for as long as what is returned is kept.
-    pub(crate) fn ask_for(wanted: &[ToBring]) -> Asked {
+    pub(crate) fn ask_for(&self, wanted: &[ToBring]) -> Asked {
         let (libraries, many) = (libraries_of(wanted), wanted.len());
         let names: Vec<&str> = wanted.iter().map(|of| of.name.as_str()).collect();
         let text = match many {
@@ -201,7 +217,7 @@ impl Cell {
             _ => format!("{libraries}: {many} tapes are wanted: {}", names.join("; ")),
         };
         let wishes = wanted.iter().map(|of| (of.tape.clone(), of.name.clone()));
-        operator::ask_for(wishes.collect(), &text)
+        self.devices.operator().ask_for(wishes.collect(), &text)
     }
 }
 

@@ -1,9 +1,8 @@
 //! Tapes of drives that stand alone: looked at before they are written, and asked for where they will not do.
 
+use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
-use capstan_devices::operator::{self, Refused};
-use capstan_devices::tape::{self, eject};
-use capstan_devices::{DeviceError, open};
+use capstan_devices::operator::Refused;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
@@ -50,7 +49,7 @@ impl Cell {
         open: &mut dyn FnMut() -> Result<T>,
     ) -> Result<T> {
         let name = drive.library.to_string();
-        operator::insist(&name, &choice.wanted(), &mut || {
+        self.devices.operator().insist(&name, &choice.wanted(), &mut || {
             let refused = match self.unfit_in(drive, choice) {
                 Ok(None) => match open() {
                     Ok(opened) => return Ok(opened),
@@ -67,8 +66,8 @@ impl Cell {
                 Err(e) => refused(e),
             };
             if let Refused::Other(..) = refused
-                && operator::is_there()
-                && let Err(e) = eject(drive)
+                && self.has_operator()
+                && let Err(e) = self.devices.eject(drive)
             {
                 return Err(Refused::Failed(DeviceError::from(e).into()));
             }
@@ -88,7 +87,7 @@ impl Cell {
         }
         let names: Vec<String> = libraries.iter().map(ToString::to_string).collect();
         let mut refused: Option<(Stock, Lacks)> = None;
-        operator::insist_on_library(&names.join(", "), wanted, &mut || {
+        self.devices.operator().insist_on_library(&names.join(", "), wanted, &mut || {
             // As long as nobody brought anything it is not looked at again.
             if let (Some((before, lacks)), Some(stock)) = (&refused, self.stock(libraries, false))
                 && *before == stock
@@ -112,7 +111,10 @@ impl Cell {
     /// Which tapes are in libraries, wherever there, and which of their media may be written by record: where neither has changed, nothing
     /// new is to be found. Nothing where a library does not say.
     fn stock(&self, libraries: &[LibraryName], now: bool) -> Option<Stock> {
-        let look = if now { tape::inventory_now } else { tape::inventory };
+        let look = |library: &LibraryName| match now {
+            true => self.devices.inventory_now(library),
+            false => self.devices.inventory(library),
+        };
         let tapes_in = |library| {
             let mut tapes: Vec<_> =
                 look(library).ok()?.into_iter().map(|held| held.barcode).collect();
@@ -162,7 +164,7 @@ impl Cell {
 
     /// What somebody is asked for who may bring a tape of a pool: with those that are out of the house and would take more.
     fn wanted_of_pool(&self, pool: &str) -> Result<String> {
-        if !operator::is_there() {
+        if !self.has_operator() {
             return Ok(String::new());
         }
         let mut out = Vec::new();
@@ -186,7 +188,7 @@ impl Cell {
 
     /// Why what is in the drive cannot be written, as far as its header and the database tell.
     fn unfit_in(&self, drive: &TapeAddress, choice: &Choice) -> Result<Option<String>> {
-        let header = match open::medium(&Address::Tape(drive.clone())) {
+        let header = match self.devices.medium(&Address::Tape(drive.clone())) {
             Ok(there) => there.header().clone(),
             Err(DeviceError::NoMedium(_)) => {
                 let pool = choice.pool.as_ref();

@@ -4,6 +4,7 @@
 //! tape is at fault, and is written no more.
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_devices::host::DeviceHost;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_tape::changer::Place;
@@ -88,7 +89,7 @@ impl Cell {
                 continue;
             }
             cleaned.push(mount);
-            match clean(mount) {
+            match clean(&self.devices, mount) {
                 Ok(by) => {
                     let noted = self.note_cleaned(&mount.library, mount.drive, &by);
                     report.notes.push(format!("{} was cleaned, {}", drive.name, how(&by)));
@@ -110,7 +111,7 @@ impl Cell {
 
     /// Cleans a drive with the first cleaning tape that is fit for it.
     pub fn library_clean(&self, name: &LibraryName, drive: u32) -> Result<Cleaned> {
-        let cleaned = library::clean(name, drive)?;
+        let cleaned = library::clean(&self.devices, name, drive)?;
         self.note_cleaned(&name.resolved().to_string(), drive, &cleaned)?;
         Ok(cleaned)
     }
@@ -180,15 +181,15 @@ impl Cell {
 }
 
 /// Cleans the drive that a tape was in, which goes back to its slot.
-fn clean(mount: &Mount) -> Result<Cleaned> {
+fn clean(devices: &DeviceHost, mount: &Mount) -> Result<Cleaned> {
     let name: LibraryName = mount.library.parse()?;
     // This process has the drive still.
-    capstan_devices::tape::release_idle();
-    let held = library::open(&name)?.inventory().map_err(library::of_tape)?;
+    devices.release_idle();
+    let held = library::open(devices, &name)?.inventory().map_err(library::of_tape)?;
     if held.iter().any(|h| h.place == Place::Drive(mount.drive)) {
-        library::unload(&name, mount.drive)?;
+        library::unload(devices, &name, mount.drive)?;
     }
-    library::clean(&name, mount.drive)
+    library::clean(devices, &name, mount.drive)
 }
 
 /// With what a drive was cleaned.

@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use capstan_catalog::keys::VersionKeys;
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
-use capstan_devices::open::{self, Writable};
-use capstan_devices::tape;
+use capstan_devices::host::DeviceHost;
+use capstan_devices::open::Writable;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_format::keys::{KeyRecord, KeyRing, PairId, Purpose, draw_drive_key, drive_record_id};
@@ -135,7 +135,7 @@ impl Cell {
             let (record, contents) = keyring::with_randomness(&self.entropy, |rng| {
                 draw_drive_key(header.medium, &ring, rng)
             })?;
-            tape::open_key(header.medium, contents);
+            self.devices.open_key(header.medium, contents);
             Ok(header.drive_encrypted(&record)?)
         };
         encrypted().map_err(|e| std::io::Error::other(chain(&e)))
@@ -176,7 +176,7 @@ impl Cell {
             self.idb.replace_medium(header.medium, &row)?;
         }
         let nobody = || Err(std::io::ErrorKind::NotFound.into());
-        let opened = open::writable(address, nobody, Some(new.block_size))?;
+        let opened = self.devices.writable(address, nobody, Some(new.block_size))?;
         opened.judged(|medium, _| match medium.header().medium == new.medium {
             true => Ok(()),
             false => Err(CellError::BadInput(format!(
@@ -192,7 +192,7 @@ impl Cell {
         if by_drive == ByDrive::Yes && !is_tape {
             return Ok(Some("is no tape".to_owned()));
         }
-        if let Some(why) = no_drive_writes(m)? {
+        if let Some(why) = no_drive_writes(&self.devices, m)? {
             return Ok(Some(why));
         }
         if m.state != MediumState::Appendable {
@@ -255,7 +255,7 @@ impl Cell {
     }
 
     fn opens(&self, medium: MediumId) -> Result<bool> {
-        if tape::has_key(medium) || self.idb.key(drive_record_id(medium))?.is_none() {
+        if self.devices.has_key(medium) || self.idb.key(drive_record_id(medium))?.is_none() {
             return Ok(true);
         }
         if !self.secrets.are_given() {
@@ -332,13 +332,13 @@ impl Cell {
     }
 
     fn open_record(&self, medium: MediumId, label: &str, record: &KeyRecord) -> Result<()> {
-        if tape::has_key(medium) {
+        if self.devices.has_key(medium) {
             return Ok(());
         }
         let mut keys = VersionKeys::default();
         self.open_key(record, true, &mut keys).map_err(|e| closed(label, e))?;
         let Some(contents) = keys.key(Purpose::Contents, record.id()) else { return Ok(()) };
-        tape::open_key(medium, contents.clone());
+        self.devices.open_key(medium, contents.clone());
         Ok(())
     }
 
@@ -378,13 +378,17 @@ pub(crate) fn of_target(medium: &MediumHeader) -> Option<Encrypt> {
 }
 
 /// Opens the key of a medium that its drive encrypts where there is no database yet.
-pub(crate) fn open_with(header: &MediumHeader, secrets: &Secrets) -> Result<()> {
+pub(crate) fn open_with(
+    devices: &DeviceHost,
+    header: &MediumHeader,
+    secrets: &Secrets,
+) -> Result<()> {
     let Some(record) = header.drive_key_record() else { return Ok(()) };
     let open = || -> Result<()> {
         let record = record?;
         let unlocked = keyring::unlock(record.ring(), secrets)?;
         let contents = record.unwrap_contents(&unlocked)?;
-        tape::open_key(header.medium, contents);
+        devices.open_key(header.medium, contents);
         Ok(())
     };
     open().map_err(|e| closed(&header.label, e))
@@ -401,14 +405,14 @@ fn closed(label: &str, why: CellError) -> CellError {
 }
 
 /// Why a tape cannot be written where it is, as no drive there writes its generation. One whose library is away says so itself.
-fn no_drive_writes(m: &MediumInfo) -> Result<Option<String>> {
+fn no_drive_writes(devices: &DeviceHost, m: &MediumInfo) -> Result<Option<String>> {
     if m.absent.is_some() {
         return Ok(None);
     }
     let Ok(device) = m.medium.device.parse::<Address>() else { return Ok(None) };
     for of in device.tapes() {
         let Some(barcode) = &of.tape else { continue };
-        let why = tape::why_not_written(&of.library, barcode).map_err(DeviceError::from)?;
+        let why = devices.why_not_written(&of.library, barcode).map_err(DeviceError::from)?;
         if why.is_some() {
             return Ok(why);
         }

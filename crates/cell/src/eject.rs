@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::TapeAddress;
-use capstan_devices::open::is_by_hand;
-use capstan_devices::tape;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::MediumId;
 use capstan_tape::changer::{Held, Place};
@@ -30,7 +28,7 @@ impl Cell {
     ) {
         let ears = Ears::new(observer);
         // This process has their drives still.
-        tape::release_idle();
+        self.devices.release_idle();
         let mut of: BTreeMap<String, Vec<(MediumId, TapeAddress)>> = BTreeMap::new();
         let mut labels: Vec<String> = Vec::new();
         for label in &report.media {
@@ -42,7 +40,7 @@ impl Cell {
         for medium in self.media_called(&labels).unwrap_or_default() {
             for tape in self.tapes_of(medium) {
                 // Of an array a tape may be lost.
-                if tape.tape.is_some() || is_by_hand(&tape).unwrap_or(false) {
+                if tape.tape.is_some() || self.devices.is_by_hand(&tape).unwrap_or(false) {
                     of.entry(tape.library.to_string()).or_default().push((medium, tape));
                 }
             }
@@ -60,7 +58,7 @@ impl Cell {
             }
         }
         let mut said = Report::default();
-        ears.fill(&mut said);
+        ears.fill(&self.devices, &mut said);
         report.errors.append(&mut said.errors);
         report.faults.append(&mut said.faults);
     }
@@ -73,7 +71,7 @@ impl Cell {
         let barcodes: Vec<String> = tapes.iter().filter_map(|(_, t)| t.tape.clone()).collect();
         if barcodes.is_empty() {
             // Those before it were ejected when it was asked for.
-            tape::eject(&last.1).map_err(DeviceError::from)?;
+            self.devices.eject(&last.1).map_err(DeviceError::from)?;
             for (medium, _) in tapes {
                 self.media_export(&medium.to_string(), location)?;
             }
@@ -81,7 +79,7 @@ impl Cell {
             return Ok(Brought { what, ..Brought::default() });
         }
         let (held, mail_slots) = {
-            let mut library = library::open(&first.library)?;
+            let mut library = library::open(&self.devices, &first.library)?;
             (library.inventory().map_err(library::of_tape)?, library.elements().mail_slots)
         };
         let in_mail = |tape: &&Held| matches!(tape.place, Place::Mail(_));
@@ -91,7 +89,7 @@ impl Cell {
             let tape = held.iter().find(|tape| tape.barcode == barcode);
             // Also one that stays: none is brought out of a drive later on.
             if let Some(Place::Drive(n)) = tape.map(|tape| tape.place) {
-                library::unload(&first.library, n)?;
+                library::unload(&self.devices, &first.library, n)?;
             }
             if !tape.as_ref().is_some_and(in_mail) {
                 if room == 0 {

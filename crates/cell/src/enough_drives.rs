@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
-use capstan_devices::library;
+use capstan_devices::host::DeviceHost;
 use capstan_format::id::MediumId;
 
 use crate::Cell;
@@ -28,7 +28,10 @@ pub(crate) fn tapes_in(tapes: &[TapeAddress]) -> Needs {
 ///
 /// # Errors
 /// [`CellError::BadInput`], which says of the library how many it has and how many it takes.
-pub fn refuse_too_few_drives<'a>(devices: impl IntoIterator<Item = &'a Address>) -> Result<()> {
+pub fn refuse_too_few_drives<'a>(
+    host: &DeviceHost,
+    devices: impl IntoIterator<Item = &'a Address>,
+) -> Result<()> {
     let devices: Vec<&Address> = devices.into_iter().collect();
     // An array says it of itself.
     if devices.len() < 2 {
@@ -36,7 +39,7 @@ pub fn refuse_too_few_drives<'a>(devices: impl IntoIterator<Item = &'a Address>)
     }
     let tapes: Vec<_> = devices.iter().flat_map(|device| device.tapes()).collect();
     for (library, takes) in tapes_in(&tapes).into_values() {
-        let Ok(drives) = library::open(&library).map(|l| l.elements().drives) else { continue };
+        let Ok(drives) = host.library(&library).map(|l| l.elements().drives) else { continue };
         if takes > drives {
             let has = if drives == 1 { "one drive".to_owned() } else { format!("{drives} drives") };
             return Err(CellError::BadInput(format!(
@@ -63,7 +66,8 @@ impl Cell {
             // Where there is none, whoever takes it says why.
             let Ok(would) = self.allocate(pool, by_drive, passed, true) else { break };
             let device: Address = would.device.parse()?;
-            match refuse_too_few_drives(std::iter::once(&device).chain(&request.mirrors)) {
+            let written = std::iter::once(&device).chain(&request.mirrors);
+            match refuse_too_few_drives(&self.devices, written) {
                 Ok(()) => return Ok(()),
                 // One that is blank is no medium that could be passed over.
                 Err(e) if self.idb.medium(would.id)?.is_none() => return Err(e),

@@ -3,7 +3,6 @@
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::HeldMedium;
-use capstan_devices::open;
 use capstan_devices::tape::Wanted;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
@@ -20,11 +19,16 @@ impl Cell {
         self.open_known(&row, &address)
     }
 
+    /// Whether a medium is at a device now, as far as that can be opened.
+    pub(crate) fn is_at(&self, medium: MediumId, address: &Address) -> bool {
+        self.devices.medium(address).is_ok_and(|there| there.header().medium == medium)
+    }
+
     /// Opens a known medium, if it is where it was last seen. A tape on which nothing or something else is now is marked, and said.
     pub(crate) fn open_known(&self, row: &Medium, address: &Address) -> Result<FileMedium> {
-        let opened = open::known(address, wanted(row));
+        let opened = self.devices.known(address, wanted(row));
         self.refuse_overwritten(address, opened.as_ref().map(FileMedium::header))?;
-        let medium = opened.map_err(|e| not_there(&self.idb, e, row))?;
+        let medium = opened.map_err(|e| not_there(self, e, row))?;
         self.refuse_another(&medium, row)?;
         // One that is itself again is marked no more; where that cannot be told now, the mark stays.
         if self.idb.management(row.id)?.changed_us.is_some() {
@@ -45,14 +49,14 @@ impl Cell {
     /// A known medium of this cell, held: nobody else writes to it. One that others have is waited for, so the caller has no other. One
     /// that is out of the house by record is changed by nobody until it is imported, also where it is mounted again.
     pub(crate) fn hold_medium(&self, id: MediumId) -> Result<HeldMedium> {
-        patiently(|| self.hold_medium_now(id))
+        patiently(&self.devices, || self.hold_medium_now(id))
     }
 
     /// The same, at once.
     pub(crate) fn hold_medium_now(&self, id: MediumId) -> Result<HeldMedium> {
         let (row, address) = self.place_of(id)?;
         refuse_exported(&self.idb, &row)?;
-        let held = open::held(&address).map_err(|e| not_there(&self.idb, e, &row))?;
+        let held = self.devices.held(&address).map_err(|e| not_there(self, e, &row))?;
         self.refuse_another(held.medium(), &row)?;
         self.refuse_other_cells(held.medium().header(), held.medium().path())?;
         Ok(held)
@@ -66,7 +70,7 @@ impl Cell {
     fn refuse_another(&self, there: &FileMedium, row: &Medium) -> Result<()> {
         match there.header().medium {
             found if found == row.id => Ok(()),
-            found => Err(another(&self.idb, found, row)),
+            found => Err(another(self, found, row)),
         }
     }
 

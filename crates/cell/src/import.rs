@@ -172,10 +172,10 @@ impl Imported {
 }
 
 /// The name of a device; of an array with its members in their places.
-fn placed(device: &Address) -> Address {
+fn placed(cell: &Cell, device: &Address) -> Address {
     match device {
         Address::Array(array) => {
-            let opened = capstan_devices::rait::open::open(array);
+            let opened = capstan_devices::rait::open::open(&cell.devices, array);
             Address::Array(opened.map_or_else(|_| array.clone(), |o| o.address))
         }
         other => other.clone(),
@@ -194,8 +194,8 @@ impl Cell {
         let (begun, started_us) = (Instant::now(), now_us());
         let ears = Ears::new(observer);
         let _booked = self.book_drives_of(&[device])?;
-        capstan_devices::open::wait_for(device);
-        let opened = capstan_devices::open::medium(device);
+        self.devices.wait_for(device);
+        let opened = self.devices.medium(device);
         // One that was imported before, and is not on its tape any more, is marked; what is there now is imported.
         let changed = self.refuse_overwritten(device, opened.as_ref().map(FileMedium::header));
         let medium = opened.map_err(|e| changed.err().unwrap_or_else(|| e.into()))?;
@@ -217,10 +217,10 @@ impl Cell {
         // What a segment repeats of the medium may be out of date.
         let label = match self.idb.medium(header.medium)? {
             Some(known) if medium.header_problem().is_some() => {
-                let row = Medium { device: placed(device).to_string(), ..known };
+                let row = Medium { device: placed(self, device).to_string(), ..known };
                 self.idb.place_medium(&row, &host(), |_| row.label.clone())?.label
             }
-            _ => self.put_medium_of(&placed(device), &header)?.label,
+            _ => self.put_medium_of(&placed(self, device), &header)?.label,
         };
         self.idb.set_medium_changed(header.medium, None)?;
         // It is here, wherever it was.
@@ -314,7 +314,7 @@ impl Cell {
                 header.label
             )
         }));
-        ears.fill(&mut report);
+        ears.fill(&self.devices, &mut report);
         self.record(&mut report, "import", None, started_us, status)?;
         Ok(report)
     }

@@ -5,9 +5,7 @@ use std::time::Instant;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::open::{header_on, is_by_hand, refuse_no_drive, wait_for};
 use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
-use capstan_devices::tape::done_reading;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::VersionId;
 use capstan_idb::Status;
@@ -72,12 +70,14 @@ impl Cell {
     /// Imports a medium, or all media of a library, or all arrays of tapes of libraries.
     pub fn import(&self, device: &Address, observer: &dyn Observer, stop: &Stop) -> Result<Report> {
         self.refuse_full_home()?;
-        refuse_no_drive(device)?;
+        self.devices.refuse_no_drive(device)?;
         match device {
-            Address::Tape(library) if library.tape.is_none() && !is_by_hand(library)? => {
+            Address::Tape(library)
+                if library.tape.is_none() && !self.devices.is_by_hand(library)? =>
+            {
                 self.import_library(library, observer, stop)
             }
-            Address::Array(array) if is_of_libraries(array)? => {
+            Address::Array(array) if is_of_libraries(&self.devices, array)? => {
                 self.import_arrays(device, observer, stop)
             }
             _ => self.import_medium(device, None, observer, stop),
@@ -121,7 +121,7 @@ impl Cell {
             if each(&tape, all)?.is_some() {
                 left.push(tape.clone());
             }
-            done_reading(&Address::Tape(tape));
+            self.devices.done_reading(&Address::Tape(tape));
         }
         let mut is_patient = true;
         for tape in left {
@@ -130,13 +130,13 @@ impl Cell {
             }
             let device = Address::Tape(tape.clone());
             if is_patient {
-                wait_for(&device);
+                self.devices.wait_for(&device);
             }
             if let Some(in_use) = each(&tape, all)? {
                 is_patient = false;
                 all.unread(barcode_of(&tape), in_use);
             }
-            done_reading(&device);
+            self.devices.done_reading(&device);
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Option<DeviceError>> {
         let (barcode, device) = (barcode_of(tape), Address::Tape(tape.clone()));
-        match header_on(tape) {
+        match self.devices.header_on(tape) {
             // Members are read together: not all in that drive.
             Ok(header) if header.is_array() => all.members.push((tape.recorded(), header)),
             Ok(_) => self.import_one(&device, barcode, all, observer, stop)?,
@@ -187,7 +187,7 @@ impl Cell {
             tapes.extend(self.barcodes(&library)?.iter().map(|barcode| library.with_tape(barcode)));
         }
         self.import_tapes(tapes, &mut all, stop, &mut |tape, all| {
-            match header_on(tape) {
+            match self.devices.header_on(tape) {
                 Ok(header) if header.is_array() => all.members.push((tape.recorded(), header)),
                 Ok(_) => {}
                 Err(e) if e.is_busy() => return Ok(Some(e)),
@@ -223,7 +223,7 @@ impl Cell {
                 true => {
                     let address = Address::Array(found.address);
                     self.import_one(&address, &found.label, &mut all, observer, stop)?;
-                    done_reading(&address);
+                    self.devices.done_reading(&address);
                 }
                 false => broken.push(too_little(&found)),
             }
@@ -316,7 +316,7 @@ impl All {
         cell.say_not_imported(&later.versions, &device.to_string(), ears)?;
         if ears.error_count() > 0 {
             let mut said = Report::default();
-            ears.fill(&mut said);
+            ears.fill(&cell.devices, &mut said);
             report.errors.append(&mut said.errors);
             report.faults.append(&mut said.faults);
             report.error_count += said.error_count;

@@ -108,6 +108,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use capstan_devices::host::DeviceHost;
 use capstan_devices::mounts::MountTables;
 use capstan_engine::entropy::Entropy;
 use capstan_format::id::CellId;
@@ -147,6 +148,8 @@ pub struct Cell {
     idb: Arc<Idb>,
     /// Says that this process is there, since it began a session.
     presence: Arc<OnceLock<Keeper>>,
+    /// Opens its media, libraries and drives.
+    devices: DeviceHost,
     entropy: Arc<Entropy>,
     secrets: Arc<keyring::Secrets>,
     opener: Arc<parking_lot::Mutex<unlock::Opener>>,
@@ -182,6 +185,7 @@ impl Cell {
             id,
             idb: Arc::new(idb),
             presence: Arc::default(),
+            devices: DeviceHost::default(),
             entropy: Arc::new(entropy),
             secrets: Arc::new(secrets),
             opener: Arc::default(),
@@ -193,6 +197,16 @@ impl Cell {
     /// The same, with other tables of the mount points of this machine than the system's.
     pub fn with_mount_tables(self, tables: MountTables) -> Self {
         Self { mounts: Arc::new(tables), ..self }
+    }
+
+    /// The same, with its media, libraries and drives at that host; else it has one for itself.
+    pub fn with_devices(self, devices: DeviceHost) -> Self {
+        Self { devices, ..self }
+    }
+
+    /// The host at which its media, libraries and drives are opened.
+    pub fn devices(&self) -> &DeviceHost {
+        &self.devices
     }
 
     /// Its home.
@@ -218,9 +232,4 @@ impl Cell {
     fn new_id(&self) -> Result<[u8; 16]> {
         self.entropy.id().map_err(CellError::io("read", "/dev/urandom"))
     }
-}
-
-/// Gives the tape drives back that this process does not use any more; at its end, say.
-pub fn release_drives() {
-    capstan_devices::tape::release_idle();
 }

@@ -6,7 +6,8 @@ pub(crate) mod known;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::LibraryName;
-use capstan_devices::library::{self, Seen};
+use capstan_devices::host::DeviceHost;
+use capstan_devices::library::Seen;
 use capstan_tape::changer::{DriveInfo, Elements, Held, Place, is_spare};
 use capstan_tape::{Changer, TapeError};
 
@@ -76,8 +77,8 @@ impl std::str::FromStr for TapeName {
 }
 
 /// A library that is open.
-pub(crate) fn open(name: &LibraryName) -> Result<Box<dyn Changer>> {
-    library::open(name).map_err(of_tape)
+pub(crate) fn open(devices: &DeviceHost, name: &LibraryName) -> Result<Box<dyn Changer>> {
+    devices.library(name).map_err(of_tape)
 }
 
 pub(crate) fn of_tape(error: TapeError) -> CellError {
@@ -89,13 +90,13 @@ fn refused(problem: String) -> CellError {
 }
 
 /// Drives and changers of this machine, or of those iSCSI hosts; and why some targets could not be asked.
-pub fn scan(hosts: &[String]) -> Result<(Vec<Seen>, Vec<String>)> {
+pub fn scan(devices: &DeviceHost, hosts: &[String]) -> Result<(Vec<Seen>, Vec<String>)> {
     if hosts.is_empty() {
-        return Ok((library::here(), Vec::new()));
+        return Ok((devices.devices_here(), Vec::new()));
     }
     let (mut seen, mut failed) = (Vec::new(), Vec::new());
     for host in hosts {
-        let (mut found, mut not) = library::at_host(host)?;
+        let (mut found, mut not) = devices.devices_at(host)?;
         seen.append(&mut found);
         failed.append(&mut not);
     }
@@ -103,8 +104,8 @@ pub fn scan(hosts: &[String]) -> Result<(Vec<Seen>, Vec<String>)> {
 }
 
 /// How it stands with a library.
-pub fn status(name: &LibraryName) -> Result<LibraryStatus> {
-    let mut library = open(name)?;
+pub fn status(devices: &DeviceHost, name: &LibraryName) -> Result<LibraryStatus> {
+    let mut library = open(devices, name)?;
     let elements = library.elements();
     let infos = (1..=elements.drives).map(|n| Ok((n, library.drive_info(n).map_err(of_tape)?)));
     let mut infos: Vec<(u32, DriveInfo)> = infos.collect::<Result<_>>()?;
@@ -126,8 +127,13 @@ pub fn status(name: &LibraryName) -> Result<LibraryStatus> {
 }
 
 /// Moves a tape from a place to another. One in a drive is unloaded first.
-pub fn move_tape(name: &LibraryName, from: Place, to: Place) -> Result<Moved> {
-    let mut library = open(name)?;
+pub fn move_tape(
+    devices: &DeviceHost,
+    name: &LibraryName,
+    from: Place,
+    to: Place,
+) -> Result<Moved> {
+    let mut library = open(devices, name)?;
     let held = library.inventory().map_err(of_tape)?;
     let barcode = at(&held, from).map(|h| h.barcode.clone()).unwrap_or_default();
     if let (Place::Drive(n), Some(_)) = (from, at(&held, from)) {
@@ -137,8 +143,13 @@ pub fn move_tape(name: &LibraryName, from: Place, to: Place) -> Result<Moved> {
 }
 
 /// Loads a tape into a drive: that one, or the first that is empty and that nobody uses.
-pub fn load(name: &LibraryName, tape: &TapeName, drive: Option<u32>) -> Result<Moved> {
-    let mut library = open(name)?;
+pub fn load(
+    devices: &DeviceHost,
+    name: &LibraryName,
+    tape: &TapeName,
+    drive: Option<u32>,
+) -> Result<Moved> {
+    let mut library = open(devices, name)?;
     let held = library.inventory().map_err(of_tape)?;
     let tape = find(&held, tape, name)?;
     if tape.is_cleaning() {
@@ -175,8 +186,8 @@ fn free_drive(library: &mut dyn Changer, held: &[Held]) -> Result<u32> {
 }
 
 /// Unloads a drive: its tape goes back to where it came from, or else to the first free slot.
-pub fn unload(name: &LibraryName, drive: u32) -> Result<Moved> {
-    let mut library = open(name)?;
+pub fn unload(devices: &DeviceHost, name: &LibraryName, drive: u32) -> Result<Moved> {
+    let mut library = open(devices, name)?;
     let elements = library.elements();
     has_drive(&*library, drive)?;
     let from = Place::Drive(drive);
@@ -197,8 +208,8 @@ pub fn unload(name: &LibraryName, drive: u32) -> Result<Moved> {
 }
 
 /// Cleans a drive with the first cleaning tape that is fit for it.
-pub fn clean(name: &LibraryName, drive: u32) -> Result<Cleaned> {
-    let mut library = open(name)?;
+pub fn clean(devices: &DeviceHost, name: &LibraryName, drive: u32) -> Result<Cleaned> {
+    let mut library = open(devices, name)?;
     has_drive(&*library, drive)?;
     let held = library.inventory().map_err(of_tape)?;
     if let Some(there) = at(&held, Place::Drive(drive)) {

@@ -217,13 +217,15 @@ impl Cell {
         for id in media.collect::<BTreeSet<_>>() {
             let device = self.device_of_medium(id).filter(Address::is_sequential);
             let here = match (device, held.remove(&id)) {
-                (Some(tapes), _) => match self.exported(id)?.or_else(|| lacking_tapes(&tapes).0) {
-                    Some(why) => {
-                        let name = self.labels(std::iter::once(&id))?.concat();
-                        Err(CellError::BadInput(format!("tape '{name}': {why}")))
+                (Some(tapes), _) => {
+                    match self.exported(id)?.or_else(|| lacking_tapes(&self.devices, &tapes).0) {
+                        Some(why) => {
+                            let name = self.labels(std::iter::once(&id))?.concat();
+                            Err(CellError::BadInput(format!("tape '{name}': {why}")))
+                        }
+                        None => Ok(Here::Tape),
                     }
-                    None => Ok(Here::Tape),
-                },
+                }
                 (None, Some(held)) => Ok(Here::Held(Box::new(held))),
                 (None, None) => {
                     let held = match is_patient {

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use capstan_devices::DeviceError;
 use capstan_devices::address::LibraryName;
-use capstan_devices::queue::{Notice, Wait};
-use capstan_devices::shared::{Common, share_with};
-use capstan_devices::{DeviceError, library};
+use capstan_devices::queue::Queue;
+use capstan_devices::shared::Common;
 use capstan_idb::{Idb, IdbError, RobotLease};
 use capstan_tape::{TapeError, leaving};
 use parking_lot::Mutex;
@@ -49,7 +49,7 @@ impl Cell {
         // This outlives the cell, which closes its database when it ends.
         let idb = Arc::downgrade(&self.idb);
         let seen = Mutex::default();
-        share_with(Box::new(Sharing { idb, tell: Box::new(tell), seen }));
+        self.devices.share_with(Arc::new(Sharing { idb, tell: Box::new(tell), seen }));
     }
 }
 
@@ -62,9 +62,13 @@ struct Sharing {
 }
 
 impl Common for Sharing {
-    fn book(&self, robot: &str) -> std::result::Result<Box<dyn Send>, TapeError> {
+    fn book(
+        &self,
+        queue: &Arc<Queue>,
+        robot: &str,
+    ) -> std::result::Result<Box<dyn Send>, TapeError> {
         match self.idb.upgrade() {
-            Some(idb) => Ok(Box::new(Booked::wait(idb, robot, TERMS, &*self.tell)?)),
+            Some(idb) => Ok(Box::new(Booked::wait(queue, idb, robot, TERMS, &*self.tell)?)),
             None => Ok(Box::new(())),
         }
     }
@@ -98,7 +102,7 @@ impl Cell {
         let mut robots = Vec::new();
         for (library, need) in needs {
             // What is wrong with one that cannot be asked is said when it is opened.
-            let Ok(open) = library::open(library) else { continue };
+            let Ok(open) = self.devices.library(library) else { continue };
             let drives = open.elements().drives;
             robots.push((library, open.robot(), drives, (*need).min(drives) as usize));
         }
@@ -106,7 +110,7 @@ impl Cell {
             return Ok(Vec::new());
         }
         let mut applicant = Applicant::new(&self.idb, TERMS);
-        let mut wait = Wait::begin();
+        let mut wait = self.devices.queue().wait();
         loop {
             let (mut all, mut lacks) = (Vec::new(), None);
             for (library, robot, drives, need) in &robots {
@@ -197,11 +201,17 @@ enum Taken {
 
 impl Booked {
     /// Waits for a robot.
-    fn wait(idb: Arc<Idb>, robot: &str, terms: Terms, tell: &Tell) -> Result<Self, TapeError> {
+    fn wait(
+        queue: &Arc<Queue>,
+        idb: Arc<Idb>,
+        robot: &str,
+        terms: Terms,
+        tell: &Tell,
+    ) -> Result<Self, TapeError> {
         let begun = Instant::now();
         let mut applicant = Applicant::new(&idb, terms);
         let mut told: Option<String> = None;
-        let mut notice = Notice::default();
+        let mut notice = queue.notice();
         loop {
             let held = match applicant.take(robot)? {
                 Taken::Had(booked) => return Ok(booked),
@@ -284,6 +294,7 @@ fn holder(held: &RobotLease) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_devices::host::DeviceHost;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::thread;
 
@@ -314,7 +325,14 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    let booked = Booked::wait(idb.clone(), "r", SHORT, &|_| ()).unwrap();
+                    let booked = Booked::wait(
+                        DeviceHost::default().queue(),
+                        idb.clone(),
+                        "r",
+                        SHORT,
+                        &|_| (),
+                    )
+                    .unwrap();
                     assert_eq!(inside.fetch_add(1, SeqCst), 0);
                     // Longer than the lease, which is put off.
                     thread::sleep(Duration::from_millis(500));
@@ -338,7 +356,8 @@ mod tests {
         let said = Arc::new(told);
         let told = said.clone();
         let tell = move |text: &str| told.lock().push(text.to_owned());
-        let booked = Booked::wait(idb.clone(), "r", SHORT, &tell).unwrap();
+        let booked =
+            Booked::wait(DeviceHost::default().queue(), idb.clone(), "r", SHORT, &tell).unwrap();
         assert!(begun.elapsed() >= SHORT.lease);
         assert_eq!(said.lock().len(), 1);
         assert!(
@@ -365,7 +384,10 @@ mod tests {
                 }
             });
             let terms = Terms { patience: Duration::from_millis(900), ..SHORT };
-            let refused = Booked::wait(idb.clone(), "r", terms, &|_| ()).err().unwrap();
+            let refused =
+                Booked::wait(DeviceHost::default().queue(), idb.clone(), "r", terms, &|_| ())
+                    .err()
+                    .unwrap();
             end.store(1, SeqCst);
             assert!(refused.to_string().contains("on elsewhere"), "{refused}");
         });
@@ -392,7 +414,7 @@ mod tests {
             RobotLease { pid: u32::MAX - 1, lease: "dead".to_owned(), ..new_lease("r", TERMS) };
         assert_eq!(idb.take_robot(&dead).unwrap(), None);
         let begun = Instant::now();
-        drop(Booked::wait(idb, "r", TERMS, &|_| ()).unwrap());
+        drop(Booked::wait(DeviceHost::default().queue(), idb, "r", TERMS, &|_| ()).unwrap());
         assert!(begun.elapsed() < Duration::from_secs(20));
     }
 }

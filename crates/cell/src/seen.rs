@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
-use capstan_devices::tape::{OnTape, inventory, on_it};
+use capstan_devices::tape::OnTape;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{SeenTape, TapeIs};
 use capstan_tape::TapeError;
@@ -108,7 +108,7 @@ impl Cell {
 
     /// What is on a tape that this process has in a drive, beside media of this cell.
     fn found_on(&self, tape: &TapeAddress) -> Result<Option<(TapeIs, String)>> {
-        Ok(match on_it(tape) {
+        Ok(match self.devices.seen_on(tape) {
             Some(OnTape::Blank) => Some((TapeIs::Blank, String::new())),
             Some(OnTape::Foreign(seems)) => Some((TapeIs::Foreign, seems)),
             // The next array that is made may take it.
@@ -131,7 +131,7 @@ impl Cell {
         let tape = tape.resolved();
         let Some(barcode) = tape.tape.clone() else { return Ok(None) };
         // Who cannot say where it lies cannot say later either whether it lies there still.
-        let held = inventory(&tape.library).unwrap_or_default();
+        let held = self.devices.inventory(&tape.library).unwrap_or_default();
         let Some(slot) = slot_of(&held, &barcode) else { return Ok(None) };
         let seen = SeenTape {
             library: tape.library.to_string(),

@@ -3,12 +3,11 @@
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-use capstan_devices::operator::take_waited;
+use capstan_devices::host::DeviceHost;
 use capstan_engine::clock;
 use capstan_engine::message::{Code, Listener, Message, Severity};
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status};
-use capstan_tape::take_struck;
 
 use crate::consolidate::CONSOLIDATE;
 use crate::lacking::Said;
@@ -165,9 +164,9 @@ impl<'a> Ears<'a> {
     }
 
     /// Moves the errors into the report, how long tapes were waited for, and which planned faults struck.
-    pub fn fill(&self, report: &mut Report) {
-        report.tape_wait_s += take_waited().as_secs_f64();
-        report.faults.append(&mut take_struck());
+    pub fn fill(&self, devices: &DeviceHost, report: &mut Report) {
+        report.tape_wait_s += devices.operator().take_waited().as_secs_f64();
+        report.faults.append(&mut devices.take_struck());
         let mut errors = self.errors();
         report.error_count = errors.0;
         report.errors = std::mem::take(&mut errors.1);

@@ -122,7 +122,7 @@ impl Cell {
             (management.damaged_us.is_some(), "was found damaged"),
             (management.changed_us.is_some(), "is not as it was last written"),
             (management.is_other_cells() && !may_be_others, "is another cell's"),
-            (is_elsewhere(&self.idb, &row), "is at another host"),
+            (is_elsewhere(self, &row), "is at another host"),
         ];
         if let Some((_, fault)) = faults.iter().find(|(is_so, _)| *is_so) {
             return Err(CellError::BadInput(format!("medium '{}' {fault}", row.label)));

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use capstan_devices::address::Address;
+use capstan_devices::host::DeviceHost;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::keys::{KeyRecord, KeyRing, Scope, Unlocked};
 
@@ -30,9 +31,13 @@ pub struct TakenRing {
 ///
 /// Whoever can alter a medium can put a ring of his own there, and would read what is written for it. Only who knows
 /// the secret can have made a lock of the active pair that it opens; older pairs and recipient locks prove nothing.
-pub fn ring_of_medium(device: &Address, secrets: &Secrets) -> Result<TakenRing> {
-    capstan_devices::open::wait_for(device);
-    let medium = capstan_devices::open::medium(device)?;
+pub fn ring_of_medium(
+    devices: &DeviceHost,
+    device: &Address,
+    secrets: &Secrets,
+) -> Result<TakenRing> {
+    devices.wait_for(device);
+    let medium = devices.medium(device)?;
     let mut rings: Vec<KeyRing> = Vec::new();
     let records = match medium.header().drive_key_record() {
         // What is behind the header does not open yet.

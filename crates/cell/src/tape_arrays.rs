@@ -10,10 +10,10 @@ use std::collections::{HashMap, VecDeque};
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::held::HeldMedium;
-use capstan_devices::open;
+use capstan_devices::host::DeviceHost;
 use capstan_devices::rait::address::ArrayAddress;
 use capstan_devices::rait::{drives, make};
-use capstan_devices::tape::{Trial, refuse_worm};
+use capstan_devices::tape::Trial;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_media_agent::mirror::Member;
@@ -34,13 +34,13 @@ type Opened = (Member, Option<HeldMedium>);
 const TAKEN_TRIES: usize = 20;
 
 /// Whether an array names nothing but libraries, of which its tapes are to be chosen. Drives that stand alone are no libraries.
-pub(crate) fn is_of_libraries(array: &ArrayAddress) -> Result<bool> {
+pub(crate) fn is_of_libraries(devices: &DeviceHost, array: &ArrayAddress) -> Result<bool> {
     let array = Address::Array(array.clone());
     if !array.names_no_medium() {
         return Ok(false);
     }
     for tape in array.tapes() {
-        if open::is_by_hand(&tape)? {
+        if devices.is_by_hand(&tape)? {
             return Ok(false);
         }
     }
@@ -88,7 +88,7 @@ impl Cell {
                 "{array} has a spool, and members of arrays have none; leave it out"
             )));
         }
-        drives::check(array)?;
+        drives::check(&self.devices, array)?;
         let mut unfit = Unfit::default();
         for (medium, why_not) in self.arrays_in_order(array, wanted.by_drive)? {
             let name = format!("array '{}'", medium.label);
@@ -122,7 +122,7 @@ impl Cell {
             }
             let info = self.medium_info(&medium)?;
             let (rank, why) = self.turn_of(&info, by_drive, place)?;
-            let lacks = || lacking_tapes(&device).1.into_iter().next();
+            let lacks = || lacking_tapes(&self.devices, &device).1.into_iter().next();
             let why = why.or_else(|| lacks().map(|lacking| format!("lacks a tape: {lacking}")));
             ranked.push((rank, medium, why));
         }
@@ -132,7 +132,7 @@ impl Cell {
 
     /// Opens an array if all its members can be written.
     fn open_whole(&self, address: &Address, wanted: &Wanted, hold: bool) -> Result<Opened> {
-        let trial = Trial::of(address);
+        let trial = Trial::of(&self.devices, address);
         let mut opened = self.open_named(address, wanted, hold, &Silent)?;
         if let Some((member, why)) = opened.0.device.take_lost().into_iter().next() {
             // The trial gives back what was written no more.
@@ -161,7 +161,7 @@ impl Cell {
                 .new_medium_by(wanted.by_drive, &label, size)
                 .map_err(CellError::io("read", "/dev/urandom"))?;
             let new_id = || self.entropy.id().map(MediumId);
-            match make::make(&chosen, &header.as_array(), &free, &new_id) {
+            match make::make(&self.devices, &chosen, &header.as_array(), &free, &new_id) {
                 // Another session took one of them since they were looked at.
                 Err(e) if e.is_used() && left > 0 => left -= 1,
                 made => {
@@ -197,7 +197,7 @@ impl Cell {
             while let Some(candidate) = tapes.as_mut().and_then(|tapes| tapes.pop_front()) {
                 let tape = library.with_tape(&candidate.barcode);
                 let tape = TapeAddress { drive: library.drive, ..tape };
-                let trial = Trial::of(&Address::Tape(tape.clone()));
+                let trial = Trial::of(&self.devices, &Address::Tape(tape.clone()));
                 match self.holds_nothing(&candidate, &tape) {
                     Ok(given_up) => {
                         trial.keep();
@@ -248,10 +248,10 @@ impl Cell {
             return Err(CellError::BadInput(why.clone()));
         }
         let Some((medium, state)) = candidate.known else {
-            return match open::refuse_used(tape) {
+            return match self.devices.refuse_used(tape) {
                 Err(e @ DeviceError::ArrayMember { .. }) => {
                     let left = self.left_of_making(tape)?;
-                    let left = left.filter(|_| refuse_worm(tape).is_ok());
+                    let left = left.filter(|_| self.devices.refuse_worm(tape).is_ok());
                     left.map(Some).ok_or_else(|| e.into())
                 }
                 unused => Ok(unused.map(|()| None)?),
@@ -263,7 +263,7 @@ impl Cell {
         }
         let nobody = || Err(std::io::ErrorKind::NotFound.into());
         let address = Address::Tape(tape.clone());
-        let device = self.judged(&address, open::writable(&address, nobody, None)?)?;
+        let device = self.judged(&address, self.devices.writable(&address, nobody, None)?)?;
         match device.medium().header().medium == medium {
             false => holds("another medium is in its place"),
             true if !device.medium().segments()?.is_empty() => {

@@ -10,8 +10,9 @@ use std::collections::HashMap;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::host::DeviceHost;
 use capstan_devices::queue::Wait;
-use capstan_devices::tape::{Trial, done_reading, done_writing, release_idle, why_not_written};
+use capstan_devices::tape::Trial;
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, TapeIs};
 use capstan_media_agent::mirror::{LostMirror, LostPart, Member};
@@ -100,7 +101,7 @@ impl Cell {
             }
             let address = Address::Tape(tape.clone());
             // What will not do is looked at once more, before its drive is given back.
-            let trial = Trial::of(&address);
+            let trial = Trial::of(&self.devices, &address);
             match self.open_on_trial(&address, wanted) {
                 Err(e) => {
                     self.passed_changed(&barcode, &e);
@@ -143,7 +144,7 @@ impl Cell {
         let known = self.idb.media()?;
         let arrays = arrays_by_tape(&known);
         let changed = self.idb.changed_media()?;
-        let held = tapes_held(library)?;
+        let held = tapes_held(&self.devices, library)?;
         let seen = self.seen_in(&library.library, &held)?;
         let mut ranked: Vec<((u8, i64), Candidate)> = Vec::new();
         for (place, Held { barcode, .. }) in held.into_iter().enumerate() {
@@ -169,8 +170,10 @@ impl Cell {
             }
             if candidate.why_not.is_none() {
                 let barcode = &candidate.barcode;
-                candidate.why_not =
-                    why_not_written(&library.library, barcode).map_err(DeviceError::from)?;
+                candidate.why_not = self
+                    .devices
+                    .why_not_written(&library.library, barcode)
+                    .map_err(DeviceError::from)?;
             }
             ranked.push((rank, candidate));
         }
@@ -204,7 +207,7 @@ impl Cell {
 
     /// The barcodes of the tapes of a library, by place, without those that clean.
     pub(crate) fn barcodes(&self, library: &TapeAddress) -> Result<Vec<String>> {
-        barcodes(library)
+        barcodes(&self.devices, library)
     }
 
     /// Where a tape was last seen, if it is one.
@@ -228,7 +231,7 @@ impl Cell {
     /// Gives the drives of a medium back, of which this session reads no more.
     pub(crate) fn done_reading(&self, medium: MediumId) {
         if let Some(device) = self.device_of_medium(medium) {
-            done_reading(&device);
+            self.devices.done_reading(&device);
         }
     }
 
@@ -250,7 +253,7 @@ impl Cell {
         wanted: &Wanted,
         passed: &mut Vec<(MediumId, &'static str)>,
     ) -> Result<Member> {
-        let mut queue = Queue::begin();
+        let mut queue = Queue::begin(&self.devices);
         loop {
             let medium = self.allocate_or_wait(pool, wanted.by_drive, passed, &mut queue)?;
             let choice =
@@ -351,7 +354,7 @@ impl Cell {
             ))),
         };
         if let Some(old) = self.device_of_medium(old.medium) {
-            done_writing(&old);
+            self.devices.done_writing(&old);
         }
         let mut member = opened.map_err(failed)?;
         if let Some(on) = supply.drives_compress {
@@ -375,14 +378,15 @@ pub(crate) const NOT_AS_WRITTEN: &str = "is not as it was last written";
 
 /// A session that chooses among the media of a pool, and waits where others have all that would do.
 pub(crate) struct Queue {
+    devices: DeviceHost,
     wait: Wait,
     /// What others have.
     busy: Option<CellError>,
 }
 
 impl Queue {
-    pub fn begin() -> Self {
-        Self { wait: Wait::begin(), busy: None }
+    pub fn begin(devices: &DeviceHost) -> Self {
+        Self { devices: devices.clone(), wait: devices.queue().wait(), busy: None }
     }
 
     /// One may do: nothing is waited for while it is tried.
@@ -392,7 +396,7 @@ impl Queue {
 
     /// One did. The next one is waited for anew, as long as somebody waits for the first.
     pub fn has_had_one(&mut self) {
-        *self = Self::begin();
+        *self = Self::begin(&self.devices);
     }
 
     /// Passes over a medium that is out of reach. Where it is a drive that others have, the next one would get none either: that is
@@ -423,7 +427,7 @@ impl Queue {
             Some(busy) => busy,
             None => return Err(e),
         };
-        release_idle();
+        self.devices.release_idle();
         if !self.wait.again(&busy) {
             return Err(busy);
         }
@@ -484,12 +488,12 @@ fn on_tape<'a>(known: &'a [Medium], device: &str, changed: &[MediumId]) -> Optio
 }
 
 /// The tapes of a library, by place, without those that clean.
-pub(crate) fn barcodes(library: &TapeAddress) -> Result<Vec<String>> {
-    Ok(tapes_held(library)?.into_iter().map(|tape| tape.barcode).collect())
+pub(crate) fn barcodes(devices: &DeviceHost, library: &TapeAddress) -> Result<Vec<String>> {
+    Ok(tapes_held(devices, library)?.into_iter().map(|tape| tape.barcode).collect())
 }
 
 /// The tapes of a library, by place, without those that clean.
-fn tapes_held(library: &TapeAddress) -> Result<Vec<Held>> {
-    let held = capstan_devices::tape::inventory(&library.library).map_err(DeviceError::from)?;
+fn tapes_held(devices: &DeviceHost, library: &TapeAddress) -> Result<Vec<Held>> {
+    let held = devices.inventory(&library.library).map_err(DeviceError::from)?;
     Ok(held.into_iter().filter(|tape| !tape.is_cleaning()).collect())
 }

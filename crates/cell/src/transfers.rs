@@ -1,5 +1,6 @@
 //! What copies and consolidations share: they move frames from media to media, and are watched doing it.
 
+use capstan_devices::waits::Waits;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 
@@ -9,12 +10,14 @@ use crate::watch::{self, Seen, Watched};
 
 /// Runs what moves frames, watched. `total` bytes are expected.
 pub(crate) fn watched<T>(
+    waits: &Waits,
     meters: &Meters,
     ears: &Ears<'_>,
     total: u64,
     run: impl FnOnce() -> T,
 ) -> (T, Option<Seen>) {
     let watched = Watched {
+        waits,
         meters,
         lanes: Lanes { streams: 1, processors: 1 },
         ladder: None,

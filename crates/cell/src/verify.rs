@@ -10,9 +10,7 @@ use std::time::Instant;
 use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_catalog::version::Overview;
 use capstan_devices::file::FileMedium;
-use capstan_devices::open;
 use capstan_devices::operator;
-use capstan_devices::tape;
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
@@ -81,6 +79,7 @@ impl Cell {
         let meters = Meters::default();
         let total: u64 = planned.iter().map(|planned| self.bytes_of(planned)).sum();
         let watched = Watched {
+            waits: self.devices.waits(),
             meters: &meters,
             lanes: Lanes { streams: 1, processors: 1 },
             ladder: None,
@@ -272,10 +271,10 @@ impl Cell {
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
-        let drives = tape::take_sessions();
+        let drives = self.devices.take_sessions();
         report.set_drives_read(&drives);
         self.clean_drives(&drives, &mut report, &ears);
-        ears.fill(&mut report);
+        ears.fill(&self.devices, &mut report);
         let version = version.map(|id| self.idb.version(id)).transpose()?.flatten();
         self.record(&mut report, "verify", version.map(|v| v.object), started_us, status)?;
         Ok(report)
@@ -349,7 +348,7 @@ impl Cell {
     ) -> Result<()> {
         if parts.is_empty() {
             let failed = failed.into_iter().map(|(_, e)| e).collect();
-            return all_away(&self.idb, failed).map_or(Ok(()), Err);
+            return all_away(self, failed).map_or(Ok(()), Err);
         }
         let is_read = |id: MediumId| parts.iter().any(|p| p.medium.header().medium == id);
         for (id, e) in failed.iter().filter(|(_, e)| e.away().is_none()) {
@@ -372,7 +371,7 @@ impl Cell {
                 let reading = Some(self.hold_version(version.id)?);
                 let mut view = VersionView::open(self, version.id)?;
                 let to_bring = view.bring(&|_, _| true)?;
-                let wanted = Some(Self::ask_for(&to_bring));
+                let wanted = Some(self.ask_for(&to_bring));
                 let booked = self.book_drives_of_versions(std::slice::from_ref(&view))?;
                 let mut tapes: HashMap<MediumId, Places> = HashMap::new();
                 let mut others: Vec<(MediumId, Part)> = Vec::new();
@@ -396,7 +395,7 @@ impl Cell {
                         if here && is_away {
                             continue;
                         }
-                        if view.media.is_sequential(medium)? && (!is_away || operator::is_there()) {
+                        if view.media.is_sequential(medium)? && (!is_away || self.has_operator()) {
                             here = true;
                             is_had |= is_whole(&(id, medium, number));
                             tapes.entry(medium).or_default().insert(number, id);
@@ -441,7 +440,7 @@ impl Cell {
                 }
                 // What is at hand is verified; of the rest it is said that it is away.
                 let is_nothing_here = tapes.is_empty() && others.is_empty();
-                if let Some(e) = all_away(&self.idb, away).filter(|_| is_nothing_here) {
+                if let Some(e) = all_away(self, away).filter(|_| is_nothing_here) {
                     return Err(e);
                 }
                 let mut changed = Vec::new();
@@ -487,7 +486,7 @@ impl Cell {
                     None => {
                         let address = text.parse()?;
                         booked = self.book_drives_of(&[&address])?;
-                        let opened = open::medium(&address);
+                        let opened = self.devices.medium(&address);
                         self.refuse_overwritten(&address, opened.as_ref().map(FileMedium::header))?;
                         (address, opened?)
                     }

@@ -1,9 +1,6 @@
 //! What others have: waited for, and who they are.
 
-use std::sync::Arc;
-
-use capstan_devices::queue::Wait;
-use capstan_devices::tape::release_idle;
+use capstan_devices::host::DeviceHost;
 use capstan_idb::Idb;
 
 use crate::Cell;
@@ -17,13 +14,16 @@ const OTHERS: &str = "other sessions";
 
 /// Does it again as long as others have what it needs and somebody waits for that. It has nothing meanwhile that others might wait
 /// for.
-pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-    let mut wait = Wait::begin();
+pub(crate) fn patiently<T>(
+    devices: &DeviceHost,
+    mut attempt: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    let mut wait = devices.queue().wait();
     loop {
         match attempt() {
             Err(e) if e.is_busy() && !is_ours(&e) => {
                 // Nobody waits for what this process has and does not use.
-                release_idle();
+                devices.release_idle();
                 if !wait.again(&e) {
                     return Err(e);
                 }
@@ -33,7 +33,8 @@ pub(crate) fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> 
     }
 }
 
-/// Whether it is this process that has it: nobody waits for himself.
+/// Whether its own device host has it: nobody waits for himself. Devices name a drive of another host in this process otherwise. Of a
+/// medium in a directory only the process is known.
 pub(crate) fn is_ours(e: &CellError) -> bool {
     e.to_string().contains(&process(std::process::id()))
 }
@@ -44,14 +45,11 @@ fn process(pid: u32) -> String {
 }
 
 impl Cell {
-    /// Puts the sessions and their objects into a sentence that says which process has something, as far as they are on record.
+    /// Puts the sessions and their objects into a sentence that says which process has something, as far as they are on record. It
+    /// keeps the database open: a command's failure is named when its cell has ended.
     pub fn name_holders(&self) -> Box<dyn Fn(&str) -> String + Send + Sync> {
-        // It outlives the cell, which closes its database when it ends.
-        let idb = Arc::downgrade(&self.idb);
-        Box::new(move |text| match idb.upgrade() {
-            Some(idb) => named(&idb, text),
-            None => text.to_owned(),
-        })
+        let idb = self.idb.clone();
+        Box::new(move |text| named(&idb, text))
     }
 }
 
@@ -149,13 +147,17 @@ mod tests {
         let busy = |pid| CellError::InUse(format!("in use by process {pid} (capstan)"));
         assert!(is_ours(&busy(std::process::id())));
         assert!(!is_ours(&busy(std::process::id() + 1)));
+        assert!(!is_ours(&CellError::InUse(format!(
+            "in use by {}",
+            capstan_tape::lock::ANOTHER_HOST
+        ))));
         // Nobody set how long is waited: it is done once.
         let mut tried = 0;
-        let refused: Result<()> = patiently(|| {
+        let refused: Result<()> = patiently(&DeviceHost::default(), || {
             tried += 1;
             Err(busy(1))
         });
         assert!(refused.is_err() && tried == 1);
-        assert_eq!(patiently(|| Ok(5)).unwrap(), 5);
+        assert_eq!(patiently(&DeviceHost::default(), || Ok(5)).unwrap(), 5);
     }
 }

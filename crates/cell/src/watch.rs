@@ -1,10 +1,10 @@
 //! Watching a session: the verdict, progress, sustained rates, and how hard to compress.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use capstan_devices::waits;
+use capstan_devices::waits::Waits;
 use capstan_disk_agent::squeeze::Ladder;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::threads;
@@ -16,6 +16,8 @@ const INTERVAL: Duration = Duration::from_millis(200);
 
 /// What is watched.
 pub(crate) struct Watched<'a> {
+    /// What is waited for meanwhile.
+    pub waits: &'a Waits,
     pub meters: &'a Meters,
     pub lanes: Lanes,
     /// The streams' common choice of compression, of a backup.
@@ -63,7 +65,7 @@ pub(crate) fn watched<T>(w: &Watched<'_>, run: impl FnOnce() -> T) -> (T, Option
 /// Watches until `end` is set.
 fn watch(w: &Watched<'_>, end: &AtomicBool) -> Seen {
     let started = Instant::now();
-    let waits = Waits::begin();
+    let waits = Waiting::begin(w.waits);
     let mut watch = Watch::start(w.meters, w.lanes, waits.before);
     let mut idle = Idle::read();
     let mut last = (Instant::now(), 0, 0);
@@ -109,8 +111,9 @@ fn watch(w: &Watched<'_>, end: &AtomicBool) -> Seen {
     Seen { verdict, sustained }
 }
 
-/// What this process waited for hands and robots, and for other sessions.
-struct Waits {
+/// What is waited for hands and robots, and for other sessions.
+struct Waiting<'a> {
+    waits: &'a Waits,
     /// For other sessions, before those waits that count here.
     for_others: Duration,
     /// Since the last session that was watched, before this one was.
@@ -118,36 +121,26 @@ struct Waits {
     at_begin: Duration,
 }
 
-/// Up to when sessions have counted it, in microseconds.
-static COUNTED_US: AtomicU64 = AtomicU64::new(0);
-/// The same of waits for others.
-static COUNTED_OTHERS_US: AtomicU64 = AtomicU64::new(0);
-
-impl Waits {
-    fn begin() -> Self {
-        let at_begin = waits::waited();
-        let counted = Duration::from_micros(COUNTED_US.load(Relaxed));
-        let for_others = Duration::from_micros(COUNTED_OTHERS_US.load(Relaxed));
-        Self { before: at_begin.saturating_sub(counted), at_begin, for_others }
+impl<'a> Waiting<'a> {
+    fn begin(waits: &'a Waits) -> Self {
+        let for_others = waits.waited_for_others().saturating_sub(waits.uncounted_for_others());
+        Self { waits, for_others, before: waits.uncounted(), at_begin: waits.waited() }
     }
 
     /// Whether most of it was for other sessions.
     fn are_for_others(&self) -> bool {
-        let others = waits::waited_for_others().saturating_sub(self.for_others);
+        let others = self.waits.waited_for_others().saturating_sub(self.for_others);
         others > (self.before + self.during()) / 2
     }
 
     fn during(&self) -> Duration {
-        waits::waited().saturating_sub(self.at_begin)
+        self.waits.waited().saturating_sub(self.at_begin)
     }
 }
 
-impl Drop for Waits {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let now = u64::try_from(waits::waited().as_micros()).unwrap_or(u64::MAX);
-        COUNTED_US.fetch_max(now, Relaxed);
-        let others = u64::try_from(waits::waited_for_others().as_micros()).unwrap_or(u64::MAX);
-        COUNTED_OTHERS_US.fetch_max(others, Relaxed);
+        self.waits.count();
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a media agent writes to and reads from: directories and tapes as media, and the null device.
 //!
 //! Devices know blocks and segments as byte strings and file marks; they know nothing of sessions, streams or frames.
-//! [`address`] reads device names and [`open`] opens what they mean: [`file`] is the file device, [`tape`] the tape device,
+//! A device [`host`] opens media, libraries and drives. [`address`] reads device names and [`open`] opens what they mean: [`file`] is the
+//! file device, [`tape`] the tape device,
 //! [`library`] what robots and drives there are, of which [`scsi`] are the real ones; [`attached`] is what lies on a tape
 //! beside segments, [`held`] is what is done to a medium of
 //! files but writing segments, [`operator`] who puts tapes into drives without a robot, [`queue`] how long drives are waited for that others have, [`waits`] how long all of that took, [`shared`] where robots are booked that several hosts share, [`null`] the null device, [`rait`] arrays of devices; [`storage`] is the narrow
@@ -15,6 +16,7 @@ mod error;
 pub mod faulty;
 pub mod file;
 pub mod held;
+pub mod host;
 pub mod library;
 pub mod mounts;
 pub mod null;

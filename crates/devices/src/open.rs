@@ -7,104 +7,149 @@ use capstan_format::record::MediumHeader;
 use crate::address::{Address, TapeAddress};
 use crate::file::{FileDevice, FileMedium};
 use crate::held::HeldMedium;
+use crate::host::DeviceHost;
 use crate::rait;
 use crate::rait::make;
 use crate::rait::open::{ArrayDevice, Unfit};
 use crate::tape::{self, SpoolPlan, SpooledTape, Tape, TapeDevice, Wanted};
 use crate::{Device, DeviceError};
 
-/// Opens the medium on a device to read.
-pub fn medium(address: &Address) -> Result<FileMedium, DeviceError> {
-    match address {
-        Address::File(path) => FileMedium::open(path),
-        Address::Tape(tape) => tape::open(named(tape)?),
-        Address::Array(array) => rait::open::medium(array),
-        Address::Null { .. } => Err(DeviceError::KeepsNothing),
-    }
-}
-
-/// Has the tapes of a medium waited for from here on, as long as they are only read: where others have them, or all drives
-/// ([`crate::queue`]).
-pub fn wait_for(address: &Address) {
-    address.tapes().iter().for_each(|tape| Tape::of(tape).be_patient());
-}
-
-/// Opens a medium that is known to read, where it was last seen. That it is this one is certain only of a drive that stands
-/// alone: the operator is asked for its tape. Tapes and drives that others have are waited for ([`crate::queue`]).
-pub fn known(address: &Address, wanted: Wanted) -> Result<FileMedium, DeviceError> {
-    wait_for(address);
-    match address {
-        Address::Tape(tape) if is_by_hand(tape)? => tape::open_wanted(tape, wanted),
-        _ => medium(address),
-    }
-}
-
-/// Holds the medium on a device: nobody else writes to it.
-pub fn held(address: &Address) -> Result<HeldMedium, DeviceError> {
-    match address {
-        Address::File(path) => HeldMedium::open(path),
-        Address::Tape(tape) => Ok(HeldMedium::new(tape::open(named(tape)?)?, Vec::new())),
-        Address::Array(array) => rait::open::hold(array),
-        Address::Null { .. } => Err(DeviceError::KeepsNothing),
-    }
-}
-
-/// Whether nothing is on a device: no file in a directory, no block on a tape.
-pub fn is_blank(address: &Address) -> Result<bool, DeviceError> {
-    make::is_blank(std::slice::from_ref(address))
-}
-
-/// What a tape says of itself; also one that is a member of an array.
-pub fn header_on(tape: &TapeAddress) -> Result<MediumHeader, DeviceError> {
-    Ok(member(tape)?.header().clone())
-}
-
-/// Opens the medium on a tape to read; also one that is a member of an array.
-pub fn member(tape: &TapeAddress) -> Result<FileMedium, DeviceError> {
-    tape::open_member(named(tape)?)
-}
-
-/// Refuses a tape on which anything is, or that takes nothing.
-pub fn refuse_used(tape: &TapeAddress) -> Result<(), DeviceError> {
-    tape::refuse_used(named(tape)?)
-}
-
-/// Opens the medium on a device to write. `new` makes the header of one that is made now, `block_size` is the block size
-/// asked for, if any.
-pub fn writable(
-    address: &Address,
-    new: impl Fn() -> std::io::Result<MediumHeader>,
-    block_size: Option<u32>,
-) -> Result<Unjudged, DeviceError> {
-    writable_without(address, new, block_size, &|_| Vec::new())
-}
-
-/// The same; of an array without the members that are `unfit`, as far as it can do without them.
-pub fn writable_without(
-    address: &Address,
-    new: impl Fn() -> std::io::Result<MediumHeader>,
-    block_size: Option<u32>,
-    unfit: Unfit<'_>,
-) -> Result<Unjudged, DeviceError> {
-    let is_new = Cell::new(false);
-    let new = || {
-        is_new.set(true);
-        new()
-    };
-    let device = match address {
-        Address::File(path) => Writable::File(FileDevice::open(path, new, block_size)?),
-        Address::Tape(tape) => {
-            let named = named(tape)?;
-            // Before a tape is loaded, and gets a header if it is blank.
-            tape.spool.as_ref().map_or(Ok(()), tape::check_spool)?;
-            Writable::Tape(TapeDevice::open(named, new, block_size)?, tape.spool.clone())
+impl DeviceHost {
+    /// Opens the medium on a device to read.
+    pub fn medium(&self, address: &Address) -> Result<FileMedium, DeviceError> {
+        match address {
+            Address::File(path) => FileMedium::open(path),
+            Address::Tape(tape) => tape::open(self, self.named(tape)?),
+            Address::Array(array) => rait::open::medium(self, array),
+            Address::Null { .. } => Err(DeviceError::KeepsNothing),
         }
-        Address::Array(array) => {
-            Writable::Array(Box::new(rait::open::device(array, &new, block_size, unfit)?))
+    }
+
+    /// Has the tapes of a medium waited for from here on, as long as they are only read: where others have them, or all drives
+    /// ([`crate::queue`]).
+    pub fn wait_for(&self, address: &Address) {
+        address.tapes().iter().for_each(|tape| Tape::of(self, tape).be_patient());
+    }
+
+    /// Opens a medium that is known to read, where it was last seen. That it is this one is certain only of a drive that stands
+    /// alone: the operator is asked for its tape. Tapes and drives that others have are waited for ([`crate::queue`]).
+    pub fn known(&self, address: &Address, wanted: Wanted) -> Result<FileMedium, DeviceError> {
+        self.wait_for(address);
+        match address {
+            Address::Tape(tape) if self.is_by_hand(tape)? => tape::open_wanted(self, tape, wanted),
+            _ => self.medium(address),
         }
-        Address::Null { .. } => return Err(DeviceError::KeepsNothing),
-    };
-    Ok(Unjudged { device, is_new: is_new.get() })
+    }
+
+    /// Holds the medium on a device: nobody else writes to it.
+    pub fn held(&self, address: &Address) -> Result<HeldMedium, DeviceError> {
+        match address {
+            Address::File(path) => HeldMedium::open(path),
+            Address::Tape(tape) => {
+                Ok(HeldMedium::new(tape::open(self, self.named(tape)?)?, Vec::new()))
+            }
+            Address::Array(array) => rait::open::hold(self, array),
+            Address::Null { .. } => Err(DeviceError::KeepsNothing),
+        }
+    }
+
+    /// Whether nothing is on a device: no file in a directory, no block on a tape.
+    pub fn is_blank(&self, address: &Address) -> Result<bool, DeviceError> {
+        make::is_blank(self, std::slice::from_ref(address))
+    }
+
+    /// What a tape says of itself; also one that is a member of an array.
+    pub fn header_on(&self, tape: &TapeAddress) -> Result<MediumHeader, DeviceError> {
+        Ok(self.member(tape)?.header().clone())
+    }
+
+    /// Opens the medium on a tape to read; also one that is a member of an array.
+    pub fn member(&self, tape: &TapeAddress) -> Result<FileMedium, DeviceError> {
+        tape::open_member(self, self.named(tape)?)
+    }
+
+    /// Refuses a tape on which anything is, or that takes nothing.
+    pub fn refuse_used(&self, tape: &TapeAddress) -> Result<(), DeviceError> {
+        tape::refuse_used(self, self.named(tape)?)
+    }
+
+    /// Opens the medium on a device to write. `new` makes the header of one that is made now, `block_size` is the block size
+    /// asked for, if any.
+    pub fn writable(
+        &self,
+        address: &Address,
+        new: impl Fn() -> std::io::Result<MediumHeader>,
+        block_size: Option<u32>,
+    ) -> Result<Unjudged, DeviceError> {
+        self.writable_without(address, new, block_size, &|_| Vec::new())
+    }
+
+    /// The same; of an array without the members that are `unfit`, as far as it can do without them.
+    pub fn writable_without(
+        &self,
+        address: &Address,
+        new: impl Fn() -> std::io::Result<MediumHeader>,
+        block_size: Option<u32>,
+        unfit: Unfit<'_>,
+    ) -> Result<Unjudged, DeviceError> {
+        let is_new = Cell::new(false);
+        let new = || {
+            is_new.set(true);
+            new()
+        };
+        let device = match address {
+            Address::File(path) => Writable::File(FileDevice::open(path, new, block_size)?),
+            Address::Tape(tape) => {
+                let named = self.named(tape)?;
+                // Before a tape is loaded, and gets a header if it is blank.
+                tape.spool.as_ref().map_or(Ok(()), tape::check_spool)?;
+                Writable::Tape(TapeDevice::open(self, named, new, block_size)?, tape.spool.clone())
+            }
+            Address::Array(array) => {
+                Writable::Array(Box::new(rait::open::device(self, array, &new, block_size, unfit)?))
+            }
+            Address::Null { .. } => return Err(DeviceError::KeepsNothing),
+        };
+        Ok(Unjudged { device, is_new: is_new.get() })
+    }
+
+    /// A member of an array, to be given up.
+    pub(crate) fn writable_member(&self, address: &Address) -> Result<Writable, DeviceError> {
+        let nobody = || Err(std::io::ErrorKind::NotFound.into());
+        match address {
+            Address::File(path) => Ok(Writable::File(FileDevice::open_member(path, nobody, None)?)),
+            Address::Tape(tape) => {
+                Ok(Writable::Tape(TapeDevice::open_member(self, tape, nobody, None)?, None))
+            }
+            // An array that is a member was judged with the one that it is of.
+            other => Ok(self.writable(other, nobody, None)?.device),
+        }
+    }
+
+    /// Whether it is a drive that stands alone: somebody puts its tapes in by hand.
+    pub fn is_by_hand(&self, tape: &TapeAddress) -> Result<bool, DeviceError> {
+        Ok(tape.tape.is_none() && self.library(&tape.library)?.elements().slots == 0)
+    }
+
+    /// Refuses an address that names a drive which its library does not have. Of a library that is away it is not known.
+    pub fn refuse_no_drive(&self, address: &Address) -> Result<(), DeviceError> {
+        for tape in address.tapes() {
+            if let Some(drive) = tape.drive
+                && let Ok(library) = self.library(&tape.library)
+            {
+                library.elements().refuse_no_drive(library.name(), drive)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A tape of a library is named by its barcode.
+    pub(crate) fn named<'a>(&self, tape: &'a TapeAddress) -> Result<&'a TapeAddress, DeviceError> {
+        match tape.tape.is_some() || self.is_by_hand(tape)? {
+            true => Ok(tape),
+            false => Err(DeviceError::WhichTape(tape.to_string())),
+        }
+    }
 }
 
 /// A medium that was opened to write, before somebody has said that it may be written. What another opening saw does not count: a read
@@ -122,44 +167,6 @@ impl Unjudged {
     ) -> Result<Writable, E> {
         judge(self.device.medium(), self.is_new)?;
         Ok(self.device)
-    }
-}
-
-/// A member of an array, to be given up.
-pub(crate) fn writable_member(address: &Address) -> Result<Writable, DeviceError> {
-    let nobody = || Err(std::io::ErrorKind::NotFound.into());
-    match address {
-        Address::File(path) => Ok(Writable::File(FileDevice::open_member(path, nobody, None)?)),
-        Address::Tape(tape) => {
-            Ok(Writable::Tape(TapeDevice::open_member(tape, nobody, None)?, None))
-        }
-        // An array that is a member was judged with the one that it is of.
-        other => Ok(writable(other, nobody, None)?.device),
-    }
-}
-
-/// Whether it is a drive that stands alone: somebody puts its tapes in by hand.
-pub fn is_by_hand(tape: &TapeAddress) -> Result<bool, DeviceError> {
-    Ok(tape.tape.is_none() && crate::library::open(&tape.library)?.elements().slots == 0)
-}
-
-/// Refuses an address that names a drive which its library does not have. Of a library that is away it is not known.
-pub fn refuse_no_drive(address: &Address) -> Result<(), DeviceError> {
-    for tape in address.tapes() {
-        if let Some(drive) = tape.drive
-            && let Ok(library) = crate::library::open(&tape.library)
-        {
-            library.elements().refuse_no_drive(library.name(), drive)?;
-        }
-    }
-    Ok(())
-}
-
-/// A tape of a library is named by its barcode.
-pub(crate) fn named(tape: &TapeAddress) -> Result<&TapeAddress, DeviceError> {
-    match tape.tape.is_some() || is_by_hand(tape)? {
-        true => Ok(tape),
-        false => Err(DeviceError::WhichTape(tape.to_string())),
     }
 }
 

@@ -4,13 +4,14 @@
 
 use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::host::DeviceHost;
 use crate::operator;
-use crate::waits::Waiting;
+use crate::waits::Waits;
 
 /// The first pause between two looks; each is twice as long as the one before.
 const SHORTEST: Duration = Duration::from_millis(200);
@@ -31,39 +32,65 @@ pub struct Patience {
     pub board: Board,
 }
 
-/// Who is told of a wait, by its number in this process, what is waited for and how long it has been, or that it is over.
+/// Who is told of a wait, by its number at its host, what is waited for and how long it has been, or that it is over.
 pub type Board = Box<dyn Fn(u64, Option<(&str, Duration)>) + Send + Sync>;
 
-static PATIENCE: OnceLock<Patience> = OnceLock::new();
-
-/// Says how long is waited. The first one stays; without one nobody waits.
-pub fn set(patience: Patience) {
-    let _ = PATIENCE.set(patience);
+/// The waits of a host for what others have.
+pub struct Queue {
+    patience: OnceLock<Patience>,
+    /// The number of the next notice.
+    notices: AtomicU64,
+    waits: Waits,
 }
 
-/// Puts what is known of who has something into the sentence that says so.
-pub fn name(text: &str) -> String {
-    PATIENCE.get().map_or_else(|| text.to_owned(), |patience| (patience.name)(text))
+impl Queue {
+    pub(crate) fn counted_by(waits: Waits) -> Self {
+        // Records of waits go by process and number: hosts of one process begin with different ones.
+        let first = RandomState::new().hash_one("notices") >> 32;
+        Self { patience: OnceLock::new(), notices: AtomicU64::new(first), waits }
+    }
+
+    /// Says how long is waited. The first one stays; without one nobody waits.
+    pub fn set(&self, patience: Patience) {
+        let _ = self.patience.set(patience);
+    }
+
+    /// Puts what is known of who has something into the sentence that says so.
+    pub fn name(&self, text: &str) -> String {
+        self.patience.get().map_or_else(|| text.to_owned(), |patience| (patience.name)(text))
+    }
+
+    /// A notice, which says nothing yet.
+    pub fn notice(self: &Arc<Self>) -> Notice {
+        let number = self.notices.fetch_add(1, Relaxed);
+        Notice { queue: self.clone(), number, since: None, is_up: false }
+    }
+
+    /// A wait that begins now.
+    pub fn wait(self: &Arc<Self>) -> Wait {
+        Wait { begun: Instant::now(), pause: SHORTEST, told: None, notice: self.notice() }
+    }
+}
+
+impl DeviceHost {
+    /// Its waits for what others have.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.core().queue
+    }
 }
 
 /// A wait that others can see while it lasts.
 pub struct Notice {
+    queue: Arc<Queue>,
     number: u64,
     since: Option<Instant>,
     is_up: bool,
 }
 
-impl Default for Notice {
-    fn default() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Self { number: LAST.fetch_add(1, Relaxed), since: None, is_up: false }
-    }
-}
-
 impl Notice {
     /// Says what is waited for, or that it still is.
     pub fn put_up(&mut self, why: &str) {
-        if let Some(patience) = PATIENCE.get() {
+        if let Some(patience) = self.queue.patience.get() {
             let waited = self.since.get_or_insert_with(Instant::now).elapsed();
             self.is_up = true;
             (patience.board)(self.number, Some((why, waited)));
@@ -73,7 +100,7 @@ impl Notice {
     /// Says that nothing is waited for just now. What is said later is the same wait.
     pub fn take_down(&mut self) {
         if std::mem::take(&mut self.is_up)
-            && let Some(patience) = PATIENCE.get()
+            && let Some(patience) = self.queue.patience.get()
         {
             (patience.board)(self.number, None);
         }
@@ -95,11 +122,6 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// One that begins now.
-    pub fn begin() -> Self {
-        Self { begun: Instant::now(), pause: SHORTEST, told: None, notice: Notice::default() }
-    }
-
     /// What it waits for is tried, which may take long: nobody is told meanwhile that it waits.
     pub fn is_tried(&mut self) {
         self.notice.take_down();
@@ -107,7 +129,8 @@ impl Wait {
 
     /// Waits a while because of that, which is said once. False if nobody waits any longer.
     pub fn again(&mut self, why: &dyn Display) -> bool {
-        let Some(patience) = PATIENCE.get() else { return false };
+        let queue = self.notice.queue.clone();
+        let Some(patience) = queue.patience.get() else { return false };
         let is_over = || {
             patience.most.is_some_and(|most| self.begun.elapsed() >= most) || operator::has_left()
         };
@@ -122,7 +145,7 @@ impl Wait {
             self.told = Some(why);
         }
         let pause = by_chance(self.pause);
-        let _waits = Waiting::for_others();
+        let _waits = queue.waits.begin_for_others();
         let looked = Instant::now();
         while let Some(left) = pause.checked_sub(looked.elapsed()).filter(|left| !left.is_zero())
             && !is_over()

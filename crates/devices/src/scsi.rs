@@ -18,9 +18,11 @@ mod units;
 use std::collections::{HashMap, HashSet};
 use std::env;
 use std::fs;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use capstan_scsi::Error;
 use capstan_scsi::find::{self, Found};
@@ -28,104 +30,158 @@ use capstan_scsi::inquiry::{Identity, Kind};
 use capstan_scsi::iscsi::{Iscsi, Target};
 use capstan_scsi::patience::Again;
 use capstan_scsi::transport::Transport;
+use capstan_tape::lock::Locks;
 use capstan_tape::{Changer, TapeError};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
-pub use capstan_scsi::patience::{Reconnects, reconnect_as};
+use crate::host::DeviceHost;
+
+pub use capstan_scsi::patience::Reconnects;
 pub(crate) use changer::info_of;
 pub(crate) use errors::explain;
-pub use owed::settle;
+use owed::Debts;
 
 /// Where the secret of an iSCSI login is: not in a device's name, which others see.
 pub const SECRET_VARIABLE: &str = "CAPSTAN_CHAP_SECRET";
 
-/// Opens a library by the name of its changer, or a drive that stands alone.
-pub fn open(device: &str) -> Result<Box<dyn Changer>, TapeError> {
-    capstan_scsi::patience::ends_when(capstan_tape::leaving::has_left);
-    let found = what_is(device).map_err(|e| explain(e, device))?;
-    match found.kind {
-        Kind::Changer => Ok(Box::new(changer::ScsiLibrary::open(device, &found.identity)?)),
-        Kind::Tape => Ok(Box::new(alone::Alone::new(device, found))),
-        other => Err(explain(
-            Error::WrongKind {
-                device: device.to_owned(),
-                found: other.to_string(),
-                wanted: "tape drive or changer",
+/// How real drives and libraries are reached at a host, and what is known of them.
+#[derive(Default)]
+pub(crate) struct Initiator {
+    /// What the host has locked.
+    locks: Locks,
+    /// The secret of iSCSI logins, where the program took it out of the environment.
+    secret: OnceLock<Zeroizing<String>>,
+    /// Portals that it was connected to: where one does not answer any more, it is tried again.
+    reached: Mutex<HashSet<String>>,
+    /// What devices elsewhere are: these are asked once.
+    asked: Mutex<HashMap<String, Found>>,
+    debts: Debts,
+    /// What is done about connections that were lost, where the program said it.
+    reconnects: OnceLock<Reconnects>,
+    by_default: Reconnects,
+}
+
+impl Initiator {
+    pub fn with(locks: Locks) -> Self {
+        let mut this = Self::default();
+        this.locks = locks;
+        this
+    }
+
+    /// Opens a library by the name of its changer, or a drive that stands alone.
+    pub fn open(self: &Arc<Self>, device: &str) -> Result<Box<dyn Changer>, TapeError> {
+        capstan_scsi::patience::ends_when(capstan_tape::leaving::has_left);
+        let found = self.what_is(device).map_err(|e| explain(e, device))?;
+        match found.kind {
+            Kind::Changer => {
+                Ok(Box::new(changer::ScsiLibrary::open(self.clone(), device, &found.identity)?))
+            }
+            Kind::Tape => Ok(Box::new(alone::Alone::new(self.clone(), device, found))),
+            other => Err(explain(
+                Error::WrongKind {
+                    device: device.to_owned(),
+                    found: other.to_string(),
+                    wanted: "tape drive or changer",
+                },
+                device,
+            )),
+        }
+    }
+
+    fn reconnects(&self) -> &Reconnects {
+        self.reconnects.get().unwrap_or(&self.by_default)
+    }
+
+    /// The login of an iSCSI name.
+    fn target(&self, name: &str) -> Result<Target, Error> {
+        Ok(self.with_secret(Target::parse(name)?))
+    }
+
+    /// The same with the secret that was given, or that of the environment, where a user is named.
+    pub fn with_secret(&self, target: Target) -> Target {
+        if target.user.is_none() || target.secret().is_some() {
+            return target;
+        }
+        match self.secret.get() {
+            Some(secret) => target.with_secret(secret),
+            None => match env::var(SECRET_VARIABLE) {
+                Ok(secret) => target.with_secret(&secret),
+                Err(_) => target,
             },
-            device,
-        )),
+        }
     }
-}
 
-/// The login of an iSCSI name.
-pub fn target(name: &str) -> Result<Target, Error> {
-    Ok(with_secret(Target::parse(name)?))
-}
-
-/// The secret of iSCSI logins, where the program took it out of the environment.
-static SECRET: OnceLock<Zeroizing<String>> = OnceLock::new();
-
-/// Gives the secret of iSCSI logins, once: a program that runs commands does not leave it in its environment.
-pub fn give_secret(secret: &str) {
-    // Whoever gives two means the first.
-    let _ = SECRET.set(Zeroizing::new(secret.to_owned()));
-}
-
-/// The same with the secret that was given, or that of the environment, where a user is named.
-pub fn with_secret(target: Target) -> Target {
-    if target.user.is_none() || target.secret().is_some() {
-        return target;
-    }
-    match SECRET.get() {
-        Some(secret) => target.with_secret(secret),
-        None => match env::var(SECRET_VARIABLE) {
-            Ok(secret) => target.with_secret(&secret),
-            Err(_) => target,
-        },
-    }
-}
-
-/// The way to a device.
-fn transport(device: &str) -> Result<Box<dyn Transport>, Error> {
-    /// Hosts that this process was connected to: where one does not answer any more, it is tried again.
-    static REACHED: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
-    if !device.contains("://") {
-        return capstan_scsi::open(device);
-    }
-    let target = target(device)?;
-    let portal = target.portal();
-    let mut again = Again::begin();
-    loop {
-        match Iscsi::open(target.clone()) {
-            Err(Error::Connect { .. })
-                if REACHED.lock().contains(&portal) && again.again(device) => {}
-            opened => {
-                let opened = opened?;
-                REACHED.lock().insert(portal);
-                return Ok(Box::new(opened));
+    /// The way to a device.
+    fn transport(&self, device: &str) -> Result<Box<dyn Transport>, Error> {
+        if !device.contains("://") {
+            return capstan_scsi::open(device);
+        }
+        let target = self.target(device)?;
+        let portal = target.portal();
+        let mut again = Again::begin(self.reconnects());
+        loop {
+            match Iscsi::open(target.clone()) {
+                Err(Error::Connect { .. })
+                    if self.reached.lock().contains(&portal) && again.again(device) => {}
+                opened => {
+                    let opened = opened?;
+                    self.reached.lock().insert(portal);
+                    return Ok(Box::new(opened));
+                }
             }
         }
     }
+
+    /// What a device is. One of this machine is not opened for that: another process may have it. Others are asked once.
+    fn what_is(&self, device: &str) -> Result<Found, Error> {
+        if !device.contains("://") {
+            let number = fs::metadata(device).map(|meta| meta.rdev()).unwrap_or_default();
+            if let Some(found) = find::local().into_iter().find(|f| f.numbers.contains(&number)) {
+                return Ok(found);
+            }
+        }
+        if let Some(found) = self.asked.lock().get(device) {
+            return Ok(found.clone());
+        }
+        let (kind, identity) = capstan_scsi::Device::identify(self.transport(device)?)?;
+        let (tape_node, address, numbers) = (None, None, Vec::new());
+        let found = Found { name: device.to_owned(), kind, identity, tape_node, address, numbers };
+        self.asked.lock().insert(device.to_owned(), found.clone());
+        Ok(found)
+    }
 }
 
-/// What a device is. One of this machine is not opened for that: another process may have it. Others are asked once.
-fn what_is(device: &str) -> Result<Found, Error> {
-    static ASKED: LazyLock<Mutex<HashMap<String, Found>>> = LazyLock::new(Mutex::default);
-    if !device.contains("://") {
-        let number = fs::metadata(device).map(|meta| meta.rdev()).unwrap_or_default();
-        if let Some(found) = find::local().into_iter().find(|f| f.numbers.contains(&number)) {
-            return Ok(found);
-        }
+impl DeviceHost {
+    /// Gives the secret of iSCSI logins, once: a program that runs commands does not leave it in its environment.
+    pub fn give_secret(&self, secret: &str) {
+        // Whoever gives two means the first.
+        let _ = self.core().scsi.secret.set(Zeroizing::new(secret.to_owned()));
     }
-    if let Some(found) = ASKED.lock().get(device) {
-        return Ok(found.clone());
+
+    /// Says what is done about connections that were lost, once; without that they are tried for two minutes.
+    pub fn reconnect_as(&self, reconnects: Reconnects) {
+        let _ = self.core().scsi.reconnects.set(reconnects);
     }
-    let (kind, identity) = capstan_scsi::Device::identify(transport(device)?)?;
-    let (tape_node, address, numbers) = (None, None, Vec::new());
-    let found = Found { name: device.to_owned(), kind, identity, tape_node, address, numbers };
-    ASKED.lock().insert(device.to_owned(), found.clone());
-    Ok(found)
+
+    /// Tells all drives what was not told, at the end of the process. A drive with our key is waited for, some minutes at most. `say`
+    /// gets what is worth knowing, in sentences.
+    pub fn settle(&self, say: &dyn Fn(&str)) {
+        let scsi = &self.core().scsi;
+        scsi.debts.settle(scsi.reconnects(), Duration::MAX, say);
+    }
+}
+
+impl Drop for Initiator {
+    /// Tells the drives what was not told, and waits for none. If a key may be left in one, whoever hears of lost connections hears it;
+    /// without him it goes to standard error.
+    fn drop(&mut self) {
+        let at_once = Reconnects { most: Duration::ZERO, ..Reconnects::default() };
+        self.debts.settle(&at_once, Duration::ZERO, &|text| match self.reconnects.get() {
+            Some(reconnects) => (reconnects.tell)(text),
+            None => drop(writeln!(io::stderr().lock(), "{text}")),
+        });
+    }
 }
 
 /// The file by which processes of this host take turns with a robot (`changer`), a drive, or with bringing a tape to one (`claim`). Named after its serial number, so
@@ -170,7 +226,7 @@ mod names {
             ("/dev/sg4711", "cannot find /dev/sg4711"),
             ("iscsi://127.0.0.1:1/iqn.2026-11.test:x/0", "cannot connect"),
         ] {
-            let text = open(name).err().unwrap().to_string();
+            let text = Arc::new(Initiator::default()).open(name).err().unwrap().to_string();
             assert!(text.contains(words), "{text}");
         }
     }

@@ -1,44 +1,52 @@
 //! Robots that several hosts share. Locks are a host's own; beside them, whoever moves a tape books the robot where all hosts see it.
 //!
-//! Where that is, the program says once ([`share_with`]); without it, there are the locks of the host and what the device has. It is
+//! Where that is, the program says once ([`DeviceHost::share_with`]); without it, there are the locks of the host and what the device has. It is
 //! told, too, when a library says that somebody may have changed tapes in it, whoever asked the library for what.
 
-use std::sync::OnceLock;
+use std::sync::Arc;
 
 use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
 use capstan_tape::{Changer, TapeDrive, TapeError};
 
 use crate::address::LibraryName;
+use crate::host::{Core, DeviceHost};
+use crate::queue::Queue;
 
 /// What those who share libraries have in common.
 pub trait Common: Send + Sync {
-    /// Books a robot: waits until nobody else has it. Who books has it until what is returned is dropped.
-    fn book(&self, robot: &str) -> Result<Box<dyn Send>, TapeError>;
+    /// Books a robot: waits in that queue until nobody else has it. Who books has it until what is returned is dropped.
+    fn book(&self, queue: &Arc<Queue>, robot: &str) -> Result<Box<dyn Send>, TapeError>;
     /// Claims a drive that something is brought to, where hosts cannot see each other's locks; or says at once who has it.
     fn claim(&self, drive: &str) -> Result<Box<dyn Send>, TapeError>;
     /// A library says that somebody may have changed tapes in it.
     fn disturbed(&self, library: &LibraryName);
 }
 
-static COMMON: OnceLock<Box<dyn Common>> = OnceLock::new();
-
-/// Says what is shared. The first one stays.
-pub fn share_with(common: Box<dyn Common>) {
-    let _ = COMMON.set(common);
+impl DeviceHost {
+    /// Says what it shares with other hosts. The first one stays.
+    pub fn share_with(&self, common: Arc<dyn Common>) {
+        let _ = self.core().common.set(common);
+    }
 }
 
 /// A library whose robot is booked for each move.
 struct Shared {
     name: LibraryName,
     library: Box<dyn Changer>,
-    common: &'static dyn Common,
+    common: Arc<dyn Common>,
+    queue: Arc<Queue>,
 }
 
 /// The library; with a robot that is booked, where there is one and somebody to book it with.
-pub(crate) fn shared(name: &LibraryName, library: Box<dyn Changer>) -> Box<dyn Changer> {
-    match COMMON.get() {
+pub(crate) fn shared(
+    core: &Core,
+    name: &LibraryName,
+    library: Box<dyn Changer>,
+) -> Box<dyn Changer> {
+    match core.common.get() {
         Some(common) if library.elements().slots > 0 => {
-            let mut shared = Shared { name: name.resolved(), library, common: &**common };
+            let (common, queue) = (common.clone(), core.queue.clone());
+            let mut shared = Shared { name: name.resolved(), library, common, queue };
             shared.pass_on();
             Box::new(shared)
         }
@@ -48,7 +56,7 @@ pub(crate) fn shared(name: &LibraryName, library: Box<dyn Changer>) -> Box<dyn C
 
 impl Shared {
     fn booked(&self) -> Result<Box<dyn Send>, TapeError> {
-        self.common.book(&self.library.robot())
+        self.common.book(&self.queue, &self.library.robot())
     }
 
     /// Tells what the library said of its tapes.

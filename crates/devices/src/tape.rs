@@ -7,7 +7,7 @@
 //!
 //! What is no segment and lies between them has a number as they have ([`attachment`]).
 //!
-//! [`mount`] has the tapes that this process uses and their drives; [`bring`] has the robot get one there, into one that [fits](`fitting`), a [`deck`], which has what
+//! [`mount`] has the tapes that a host uses and their drives; [`bring`] has the robot get one there, into one that [fits](`fitting`), a [`deck`], which has what
 //! [`passed`] by; [`by_hand`] waits until somebody has put it
 //! into a drive that stands alone; [`claim`] keeps those that are to be an array. [`seems`] tells what others wrote. [`storage`] reads the tape, [`writer`] writes it, [`spool`] is what may lie between that and
 //! who writes; several who read stay [`abreast`]. Where the medium's header says so, the drive encrypts all that is behind it; [`keys`] has the keys. The
@@ -23,29 +23,32 @@ mod fitting;
 mod keys;
 pub mod ledger;
 mod mount;
+mod on_tape;
 mod passed;
 mod seems;
 mod spool;
 mod storage;
+mod tapes;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use by_hand::Wanted;
 pub(crate) use claim::Claim;
-pub use fitting::why_not_written;
-pub use keys::{has_key, open_key};
-pub use mount::{
-    Tape, Trial, done_reading, done_writing, eject, has_all_drives, inventory, inventory_now,
-    release_idle, take_sessions,
-};
-pub use passed::{WINDOW, read_through};
+pub(crate) use fitting::Generations;
+pub(crate) use keys::Keys;
+pub(crate) use ledger::Ledger;
+pub use mount::{Tape, Trial};
+pub use on_tape::OnTape;
+pub(crate) use on_tape::{has_header_only, is_blank, refuse_used};
+pub(crate) use passed::ReadSpool;
+pub use passed::WINDOW;
 pub(crate) use spool::check as check_spool;
 pub use spool::{SpoolPlan, SpooledTape, nameless};
-pub use storage::{OnTape, on_it, open, open_wanted};
-pub(crate) use storage::{has_header_only, is_blank, open_member, refuse_used};
+pub(crate) use storage::{open, open_member, open_wanted};
+pub(crate) use tapes::Tapes;
+pub use writer::TapeDevice;
 pub(crate) use writer::check_encrypts;
-pub use writer::{TapeDevice, erase, refuse_worm};
 
 use capstan_format::id::SegmentNumber;
 

@@ -1,21 +1,34 @@
-//! How long this process waited until hands or robots had brought a medium, or another session gave a drive or a medium back.
+//! How long a host waited until hands or robots had brought a medium, or another session gave a drive or a medium back.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// What was waited, and who waits now, since when. Waits at the same time count once.
+use crate::host::DeviceHost;
+
+/// What a host waited, and waits. Clones are of the same host.
+#[derive(Clone, Default)]
+pub struct Waits(Arc<Mutex<State>>);
+
+#[derive(Default)]
 struct State {
+    all: Count,
+    /// What of it is waited for other sessions.
+    for_others: Count,
+}
+
+/// What was waited, and who waits now, since when. Waits at the same time count once.
+#[derive(Default)]
+struct Count {
     done: Duration,
     waiting: usize,
     since: Option<Instant>,
+    /// Up to when sessions have counted it.
+    counted: Duration,
 }
 
-impl State {
-    const fn new() -> Self {
-        Self { done: Duration::ZERO, waiting: 0, since: None }
-    }
-
+impl Count {
     fn begin(&mut self) {
         self.waiting += 1;
         self.since.get_or_insert_with(Instant::now);
@@ -33,49 +46,76 @@ impl State {
     fn so_far(&self) -> Duration {
         self.done + self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
-}
 
-static STATE: Mutex<State> = Mutex::new(State::new());
-/// What of it was waited for other sessions.
-static FOR_OTHERS: Mutex<State> = Mutex::new(State::new());
+    fn uncounted(&self) -> Duration {
+        self.so_far().saturating_sub(self.counted)
+    }
+}
 
 /// A wait that is under way until this is dropped.
 pub(crate) struct Waiting {
+    waits: Waits,
     for_others: bool,
 }
 
-impl Waiting {
+impl Waits {
     /// For hands or a robot.
-    pub(crate) fn begin() -> Self {
-        STATE.lock().begin();
-        Self { for_others: false }
+    pub(crate) fn begin(&self) -> Waiting {
+        self.0.lock().all.begin();
+        Waiting { waits: self.clone(), for_others: false }
     }
 
     /// For another session.
-    pub(crate) fn for_others() -> Self {
-        STATE.lock().begin();
-        FOR_OTHERS.lock().begin();
-        Self { for_others: true }
+    pub(crate) fn begin_for_others(&self) -> Waiting {
+        let mut state = self.0.lock();
+        state.all.begin();
+        state.for_others.begin();
+        Waiting { waits: self.clone(), for_others: true }
+    }
+
+    /// The time that was waited so since the host began, those waits included that are under way.
+    pub fn waited(&self) -> Duration {
+        self.0.lock().all.so_far()
+    }
+
+    /// How much of that was for other sessions.
+    pub fn waited_for_others(&self) -> Duration {
+        self.0.lock().for_others.so_far()
+    }
+
+    /// What of it no session has counted yet.
+    pub fn uncounted(&self) -> Duration {
+        self.0.lock().all.uncounted()
+    }
+
+    /// How much of that was for other sessions.
+    pub fn uncounted_for_others(&self) -> Duration {
+        self.0.lock().for_others.uncounted()
+    }
+
+    /// Says that a session has counted all of it.
+    pub fn count(&self) {
+        let mut state = self.0.lock();
+        state.all.counted = state.all.so_far();
+        state.for_others.counted = state.for_others.so_far();
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        STATE.lock().end();
+        let mut state = self.waits.0.lock();
+        state.all.end();
         if self.for_others {
-            FOR_OTHERS.lock().end();
+            state.for_others.end();
         }
     }
 }
 
-/// The time since the process began in which it waited so, those waits included that are under way.
-pub fn waited() -> Duration {
-    STATE.lock().so_far()
-}
-
-/// How much of it was for other sessions.
-pub fn waited_for_others() -> Duration {
-    FOR_OTHERS.lock().so_far()
+impl DeviceHost {
+    /// How long it waited for hands, robots and others.
+    pub fn waits(&self) -> &Waits {
+        &self.core().waits
+    }
 }
 
 #[cfg(test)]
@@ -85,17 +125,31 @@ mod tests {
     #[test]
     fn waits_at_the_same_time_count_once_and_while_they_last() {
         const PAUSE: Duration = Duration::from_millis(30);
-        let before = waited();
-        let (one, other) = (Waiting::for_others(), Waiting::begin());
+        let waits = Waits::default();
+        let (one, other) = (waits.begin_for_others(), waits.begin());
         std::thread::sleep(PAUSE);
-        assert!(waited() - before >= PAUSE);
+        assert!(waits.waited() >= PAUSE);
         drop(one);
-        let for_others = waited_for_others();
+        let for_others = waits.uncounted_for_others();
         std::thread::sleep(PAUSE);
-        let all = waited();
-        assert!(all - before >= 2 * PAUSE, "the other one goes on");
-        assert!(for_others >= PAUSE && waited_for_others() == for_others, "for others no more");
+        let all = waits.waited();
+        assert!(all >= 2 * PAUSE, "the other one goes on");
+        assert!(for_others >= PAUSE && waits.uncounted_for_others() == for_others, "no more");
         drop(other);
-        assert!(waited() >= all);
+        assert!(waits.waited() >= all);
+    }
+
+    #[test]
+    fn what_a_session_has_counted_the_next_one_does_not() {
+        let waits = Waits::default();
+        let one = waits.begin_for_others();
+        std::thread::sleep(Duration::from_millis(20));
+        drop(one);
+        assert_eq!(waits.uncounted(), waits.waited());
+        assert!(waits.uncounted_for_others() >= Duration::from_millis(20));
+        waits.count();
+        assert_eq!(waits.uncounted(), Duration::ZERO);
+        assert_eq!(waits.uncounted_for_others(), Duration::ZERO);
+        assert!(waits.waited() >= Duration::from_millis(20));
     }
 }

@@ -5,8 +5,9 @@
 mod support;
 
 use capstan_devices::address::LibraryName;
-use capstan_devices::library;
+use capstan_devices::host::DeviceHost;
 use capstan_tape::changer::{Elements, Held, Place};
+use capstan_tape::lock::ANOTHER_HOST;
 use capstan_tape::{Changer, Read, Spot, TapeDrive, TapeError};
 use support::block;
 use support::istgt::Istgt;
@@ -15,7 +16,7 @@ use support::tgt::{CHANGER, Library};
 const KIB: usize = 1024;
 
 fn open(url: &str) -> Box<dyn Changer> {
-    library::open(&LibraryName::Scsi(url.to_owned())).unwrap()
+    DeviceHost::default().library(&LibraryName::Scsi(url.to_owned())).unwrap()
 }
 
 fn spot(file: u64, block: u64) -> Spot {
@@ -111,10 +112,11 @@ fn a_drive_in_use_is_nobody_elses_and_keeps_its_tape() {
     let mut drive = library.open_drive(1).unwrap();
     drive.write_block(b"some text").unwrap();
     let own = format!("process {} (", std::process::id());
+    assert!(library.drive_info(1).unwrap().in_use.unwrap().starts_with(&own));
     let mut other = open(&tgt.url(CHANGER));
-    assert!(other.drive_info(1).unwrap().in_use.unwrap().starts_with(&own));
+    assert_eq!(other.drive_info(1).unwrap().in_use.as_deref(), Some(ANOTHER_HOST));
     let busy = other.open_drive(1).err().unwrap();
-    assert!(matches!(&busy, TapeError::Busy { holder, .. } if holder.starts_with(&own)), "{busy}");
+    assert!(matches!(&busy, TapeError::Busy { holder, .. } if holder == ANOTHER_HOST), "{busy}");
     let kept = other.move_tape(Place::Drive(1), Place::Slot(1)).unwrap_err();
     assert!(matches!(kept, TapeError::Busy { .. }), "{kept}");
     // By itself the drive is the same drive.

@@ -6,7 +6,7 @@ mod support;
 use std::process::Command;
 
 use capstan_devices::address::LibraryName;
-use capstan_devices::library;
+use capstan_devices::host::DeviceHost;
 use capstan_tape::changer::Place;
 use capstan_tape::{Changer, Read, Spot, TapeError};
 use support::tgt::Library;
@@ -30,11 +30,11 @@ fn inside() {
 }
 
 fn open(node: &str) -> Box<dyn Changer> {
-    library::open(&LibraryName::Scsi(node.to_owned())).unwrap()
+    DeviceHost::default().library(&LibraryName::Scsi(node.to_owned())).unwrap()
 }
 
 fn use_library(tgt: &Library) {
-    let seen = library::here();
+    let seen = DeviceHost::default().devices_here();
     assert_eq!(seen.len(), 3);
     assert!(seen.iter().any(|s| s.is_changer && s.info.model == "STK L700"), "{seen:?}");
     let mut library = open("/dev/sch0");

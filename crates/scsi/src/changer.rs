@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::element::{self, Element, ElementKind};
 use crate::inquiry::{Identity, Kind};
 use crate::mode::{self, ElementRanges, ModeData};
+use crate::patience::Reconnects;
 use crate::transport::{Data, Transport};
 
 /// A changer.
@@ -250,8 +251,8 @@ impl Changer {
     }
 
     /// Connects again after [`Error::Lost`] or [`Error::TimedOut`].
-    pub fn reconnect(&mut self) -> Result<(), Error> {
-        self.device.reconnect()?;
+    pub fn reconnect(&mut self, reconnects: &Reconnects) -> Result<(), Error> {
+        self.device.reconnect(reconnects)?;
         self.ranges = element_ranges(&mut self.device)?;
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::cdb::{self, Cdb};
 use crate::inquiry::{self, Identity, Inquiry, Kind};
 use crate::opcodes::{self, Opcodes};
-use crate::patience::Again;
+use crate::patience::{Again, Reconnects};
 use crate::sense::{ILLEGAL_REQUEST, Sense, UNIT_ATTENTION};
 use crate::transport::{
     BUSY, CHECK_CONDITION, Data, GOOD, Left, Outcome, RESERVATION_CONFLICT, TASK_SET_FULL,
@@ -168,9 +168,9 @@ impl Device {
 
     /// Opens the way to the device again, and tries for as long as lost connections are tried. Nothing is known of its position or
     /// settings then.
-    pub fn reconnect(&mut self) -> Result<(), Error> {
+    pub fn reconnect(&mut self, reconnects: &Reconnects) -> Result<(), Error> {
         self.disturbed = true;
-        let mut again = Again::begin();
+        let mut again = Again::begin(reconnects);
         loop {
             match self.reconnect_once() {
                 // What is there is not what was there.

@@ -22,6 +22,7 @@ use crate::Error;
 use crate::cdb::{self, Cdb};
 use crate::device::{Device, Reply};
 use crate::inquiry::{Identity, Kind};
+use crate::patience::Reconnects;
 use crate::transport::{Data, Left, Transport};
 
 /// A tape drive.
@@ -168,8 +169,8 @@ impl Drive {
 
     /// Connects again after [`Error::Lost`] or [`Error::TimedOut`]. The position is unknown then, the settings are gone, and
     /// so is the key.
-    pub fn reconnect(&mut self) -> Result<(), Error> {
-        let result = self.device.reconnect();
+    pub fn reconnect(&mut self, reconnects: &Reconnects) -> Result<(), Error> {
+        let result = self.device.reconnect(reconnects);
         self.settle();
         result
     }

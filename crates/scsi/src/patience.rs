@@ -23,9 +23,8 @@ const SHORTEST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(15);
 
 static ENDS: OnceLock<fn() -> bool> = OnceLock::new();
-static RECONNECTS: OnceLock<Reconnects> = OnceLock::new();
 
-/// What is done about connections that were lost.
+/// What is done about connections that were lost. By default they are tried for two minutes, and nobody is told.
 pub struct Reconnects {
     /// How long each is tried again.
     pub most: Duration,
@@ -33,37 +32,35 @@ pub struct Reconnects {
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// Says what is done about connections that were lost. The first that is given holds; without one they are tried for two minutes.
-pub fn reconnect_as(reconnects: Reconnects) {
-    let _ = RECONNECTS.set(reconnects);
+impl Default for Reconnects {
+    fn default() -> Self {
+        Self { most: RECONNECT, tell: Box::new(|_| ()) }
+    }
 }
 
 /// Tries to connect again, with pauses that grow.
-pub struct Again {
+pub struct Again<'a> {
     begun: Instant,
-    most: Duration,
+    reconnects: &'a Reconnects,
     pause: Duration,
     told: bool,
 }
 
-impl Again {
+impl<'a> Again<'a> {
     /// For as long as lost connections are tried, from now on.
-    pub fn begin() -> Self {
-        let most = RECONNECTS.get().map_or(RECONNECT, |reconnects| reconnects.most);
-        Self { begun: Instant::now(), most, pause: SHORTEST, told: false }
+    pub fn begin(reconnects: &'a Reconnects) -> Self {
+        Self { begun: Instant::now(), reconnects, pause: SHORTEST, told: false }
     }
 
     /// Waits a while as a try of that device failed. False where that was the last one.
     pub fn again(&mut self, device: &str) -> bool {
-        let left = self.most.saturating_sub(self.begun.elapsed());
+        let left = self.reconnects.most.saturating_sub(self.begun.elapsed());
         if left.is_zero() || is_over() {
             return false;
         }
-        if !std::mem::replace(&mut self.told, true)
-            && let Some(reconnects) = RECONNECTS.get()
-        {
-            let seconds = self.most.as_secs();
-            (reconnects.tell)(&format!(
+        if !std::mem::replace(&mut self.told, true) {
+            let seconds = self.reconnects.most.as_secs();
+            (self.reconnects.tell)(&format!(
                 "the connection to {device} is lost, and is tried again for up to {seconds} s"
             ));
         }
@@ -189,7 +186,8 @@ pub(crate) mod tests {
     fn a_lost_connection_is_tried_for_its_time_with_pauses_that_grow() {
         asks_over();
         let most = Duration::from_millis(1000);
-        let mut again = Again { most, ..Again::begin() };
+        let reconnects = Reconnects { most, ..Reconnects::default() };
+        let mut again = Again::begin(&reconnects);
         let (begun, mut times) = (Instant::now(), Vec::new());
         while again.again("x") {
             times.push(begun.elapsed());
@@ -198,7 +196,7 @@ pub(crate) mod tests {
         assert!((1..=3).contains(&times.len()), "{times:?}");
         assert!(begun.elapsed() >= most && times[0] >= SHORTEST, "{times:?}");
         OVER.set(true);
-        assert!(!Again::begin().again("x"), "nobody waits for it");
+        assert!(!Again::begin(&reconnects).again("x"), "nobody waits for it");
         OVER.set(false);
     }
 

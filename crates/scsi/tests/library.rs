@@ -337,14 +337,14 @@ fn a_cut_connection_is_an_error_and_nothing_is_written_blindly() {
     library.restart();
     assert!(drive.is_loaded().unwrap_err().is_lost());
     assert!(matches!(drive.write_block(&block(4, 256 * KIB)), Err(Error::PositionUnknown { .. })));
-    drive.reconnect().unwrap();
+    drive.reconnect(&patience::Reconnects::default()).unwrap();
     assert!(matches!(
         drive.write_block(&block(4, 256 * KIB)),
         Err(Error::PositionUnknown { .. } | Error::NoMedium { .. })
     ));
 
     assert!(changer.inventory().unwrap_err().is_lost());
-    changer.reconnect().unwrap();
+    changer.reconnect(&patience::Reconnects::default()).unwrap();
     // After its restart all tapes are in their slots.
     changer.move_medium(SLOT_1, DRIVE_1).unwrap();
     drive.wait_ready(Duration::from_secs(10)).unwrap();
@@ -391,13 +391,16 @@ fn what_was_left_at_work_gives_the_way_back_when_it_answers() {
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     // Somebody else tells it what is to be told.
     let mut later = drive.hand_over();
-    assert!(drive.rewind().unwrap_err().is_lost() && drive.reconnect().is_err());
+    assert!(
+        drive.rewind().unwrap_err().is_lost()
+            && drive.reconnect(&patience::Reconnects::default()).is_err()
+    );
     assert_eq!(later.left(Duration::ZERO), Left::Over);
     let begun = Instant::now();
-    assert!(later.reconnect().is_err(), "it hangs");
+    assert!(later.reconnect(&patience::Reconnects::default()).is_err(), "it hangs");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     library.hang(false);
-    later.reconnect().unwrap();
+    later.reconnect(&patience::Reconnects::default()).unwrap();
     assert_eq!(later.left(Duration::ZERO), Left::No);
     later.prevent_removal(false).unwrap();
     OVER.set(None);

@@ -4,7 +4,7 @@ mod account;
 mod struck;
 
 pub(crate) use account::Account;
-pub use struck::{Struck, take_struck};
+pub use struck::{Struck, StruckLog};
 
 use std::fmt;
 use std::str::FromStr;

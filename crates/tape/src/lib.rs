@@ -32,7 +32,7 @@ pub mod virtual_drive;
 pub use changer::Changer;
 pub use drive::{Read, Speeds, Spot, TapeDrive, TapeError, Written};
 pub use encryption::DriveKey;
-pub use faults::{Struck, take_struck};
+pub use faults::{Struck, StruckLog};
 pub use generation::Media;
 pub use model::DriveModel;
 pub use reports::{Alert, Counters, DriveSession, Mount, Severity};

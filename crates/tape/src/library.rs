@@ -6,6 +6,7 @@
 
 mod by_hand;
 mod cleaning;
+mod locks;
 mod shelf;
 mod stock;
 
@@ -13,7 +14,7 @@ pub use by_hand::ByHand;
 pub(crate) use stock::CLEANING;
 pub use stock::NewTape;
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,8 +27,8 @@ use crate::cartridge::{Cartridge, Label, damaged, failed, write_whole};
 use crate::changer::{Changer, DriveInfo, Elements, Held, Place};
 use crate::clock::Clock;
 use crate::drive::{TapeDrive, TapeError};
-use crate::faults::{Account, Fault, Faults, Operation};
-use crate::lock;
+use crate::faults::{Account, Fault, Faults, Operation, StruckLog};
+use crate::lock::Locks;
 use crate::model::DriveModel;
 use crate::small_file;
 use crate::virtual_drive::VirtualDrive;
@@ -80,6 +81,8 @@ pub struct Library {
     clock: Arc<Clock>,
     /// Faults of the robot of which only this process knows.
     faults: Account,
+    struck: StruckLog,
+    locks: Locks,
     jammed: bool,
 }
 
@@ -133,7 +136,8 @@ impl Library {
         let clock = Arc::new(Clock::real(design.scale));
         let (dir, faults) = (dir.to_owned(), Account::default());
         let name = dir.display().to_string();
-        Ok(Self { dir, name, design, model, clock, faults, jammed: false })
+        let (struck, locks) = (StruckLog::default(), Locks::default());
+        Ok(Self { dir, name, design, model, clock, faults, struck, locks, jammed: false })
     }
 
     /// With a clock that costs no time.
@@ -142,9 +146,14 @@ impl Library {
         self
     }
 
+    /// The same at a device host, which keeps what faults strike and what is locked.
+    pub fn at_host(self, struck: StruckLog, locks: Locks) -> Self {
+        Self { struck, locks, ..self }
+    }
+
     /// Gives its robot a plan of faults.
     pub fn set_faults(&mut self, faults: Faults) {
-        self.faults = Account::of_process(&self.robot_name(), faults);
+        self.faults = Account::of_process(&self.robot_name(), faults, &self.struck);
     }
 
     /// Plans faults of a drive, or of the robot where no drive is named. They are counted from its next opening on, by whoever opens
@@ -214,7 +223,8 @@ impl Library {
     /// Refuses where the robot is jammed, or jams now by plan.
     fn refuse_jammed(&mut self) -> Result<(), TapeError> {
         if !self.jammed {
-            let mut planned = Account::open(&self.dir.join(faults_name(None)), &self.robot_name())?;
+            let path = self.dir.join(faults_name(None));
+            let mut planned = Account::open(&path, &self.robot_name(), &self.struck)?;
             let of_all = planned.next(Operation::Move)?;
             let own = self.faults.next(Operation::Move)?;
             self.jammed = of_all.or(own) == Some(Fault::Jam);
@@ -243,28 +253,10 @@ impl Library {
             }
         }
         drive.set_dirty_mark(self.dirty_mark(number));
-        drive.count_faults(Account::open(&self.dir.join(faults_name(Some(number))), &name)?);
+        let plan = self.dir.join(faults_name(Some(number)));
+        drive.count_faults(Account::open(&plan, &name, &self.struck)?);
         drive.hold(lock);
         Ok(drive)
-    }
-
-    fn lock_path(&self, number: u32) -> PathBuf {
-        self.dir.join(format!("drive-{number}"))
-    }
-
-    /// Locked from before a tape is brought to a drive until that is open, which its own lock cannot be: the robot takes that.
-    fn claim_path(&self, number: u32) -> PathBuf {
-        self.dir.join(format!("drive-{number}.claim"))
-    }
-
-    fn lock_drive(&self, number: u32) -> Result<File, TapeError> {
-        lock::take(&self.lock_path(number), &format!("drive {number} of library {}", self.name))
-    }
-
-    /// A robot moves one tape at a time; it does not take long.
-    fn wait_for_robot(&self) -> Result<File, TapeError> {
-        let what = format!("the robot of library {}", self.name);
-        lock::wait(&self.dir.join("robot"), &what, ROBOT_PATIENCE)
     }
 
     fn refuse_nowhere(&self, place: Place) -> Result<(), TapeError> {
@@ -316,8 +308,7 @@ impl Changer for Library {
 
     fn claim_drive(&mut self, number: u32) -> Result<Box<dyn Send>, TapeError> {
         self.refuse_nowhere(Place::Drive(number))?;
-        let what = format!("drive {number} of library {}", self.name);
-        Ok(Box::new(lock::take(&self.claim_path(number), &what)?))
+        Ok(Box::new(self.claim(number)?))
     }
 
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
@@ -336,8 +327,7 @@ impl Changer for Library {
         let dirty = self.dirty_mark(number).exists();
         Ok(DriveInfo {
             model: format!("virtual {}", self.design.model),
-            in_use: lock::holder(&self.lock_path(number))
-                .or_else(|| lock::holder(&self.claim_path(number))),
+            in_use: self.user_of(number),
             note: dirty.then(|| "asks to be cleaned".to_owned()),
             ..DriveInfo::default()
         })

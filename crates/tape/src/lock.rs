@@ -1,12 +1,17 @@
-//! Locks between the processes of a host: a file, and who has it locked. A kill frees what was held.
+//! Locks between the processes of a machine: a file, and who has it locked. A kill frees what was held.
+//!
+//! The system knows which process has a lock. Which of several device hosts in one process has it, only they know: each keeps its
+//! [`Locks`].
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 
 use crate::cartridge::failed;
@@ -17,28 +22,84 @@ use crate::leaving;
 /// held it.
 const FORK: Duration = Duration::from_millis(50);
 
-/// Locks a file, or says at once who has it. `what` is what it stands for.
-pub fn take(path: &Path, what: &str) -> Result<File, TapeError> {
-    wait(path, what, FORK)
+/// What tells a file from all others: its device and its inode.
+type FileId = (u64, u64);
+
+/// The locks that a device host has. Clones are of the same host.
+#[derive(Debug, Clone, Default)]
+pub struct Locks(Arc<Mutex<Vec<FileId>>>);
+
+/// A file that is locked until this is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    locks: Locks,
+    id: FileId,
+    _file: File,
 }
 
-/// The same, with patience where another has it, as long as the process is not to end.
-pub fn wait(path: &Path, what: &str, patience: Duration) -> Result<File, TapeError> {
-    const PAUSE: Duration = Duration::from_millis(20);
-    let end = Instant::now() + patience;
-    let file = open(path).map_err(failed("open", path))?;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if Instant::now() < end && !leaving::has_left() => {
-                thread::sleep(PAUSE);
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.locks.0.lock().retain(|id| *id != self.id);
+    }
+}
+
+impl Locks {
+    /// Locks a file. `what` is what it stands for.
+    ///
+    /// # Errors
+    /// [`TapeError::Busy`] at once if another has it; [`TapeError::Io`] if the file cannot be opened or locked.
+    pub fn take(&self, path: &Path, what: &str) -> Result<Lock, TapeError> {
+        self.wait(path, what, FORK)
+    }
+
+    /// The same, with patience where another has it, as long as the process is not to end.
+    ///
+    /// # Errors
+    /// As of [`Self::take`], when the patience is over.
+    pub fn wait(&self, path: &Path, what: &str, patience: Duration) -> Result<Lock, TapeError> {
+        const PAUSE: Duration = Duration::from_millis(20);
+        let end = Instant::now() + patience;
+        let file = open(path).map_err(failed("open", path))?;
+        let id = id_of(&file.metadata().map_err(failed("examine", path))?);
+        loop {
+            match file.try_lock() {
+                Ok(()) => {
+                    self.0.lock().push(id);
+                    return Ok(Lock { locks: self.clone(), id, _file: file });
+                }
+                Err(TryLockError::WouldBlock) if Instant::now() < end && !leaving::has_left() => {
+                    thread::sleep(PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let holder = self.named(holder_of(&file), id);
+                    return Err(TapeError::Busy { what: what.to_owned(), holder });
+                }
+                Err(TryLockError::Error(e)) => return Err(failed("lock", path)(e)),
             }
-            Err(TryLockError::WouldBlock) => {
-                return Err(TapeError::Busy { what: what.to_owned(), holder: holder_of(&file) });
-            }
-            Err(TryLockError::Error(e)) => return Err(failed("lock", path)(e)),
         }
     }
+
+    /// Who has a file locked, without touching the lock. Nothing where nobody has it.
+    pub fn holder(&self, path: &Path) -> Option<String> {
+        let meta = fs::metadata(path).ok()?;
+        find(&meta).map(|holder| self.named(holder, id_of(&meta)))
+    }
+
+    /// Who has a file locked: where that is this process, but not this host, it is another host.
+    fn named(&self, holder: String, id: FileId) -> String {
+        let is_own = holder.starts_with(&format!("process {} (", std::process::id()));
+        match is_own && !self.0.lock().contains(&id) {
+            true => ANOTHER_HOST.to_owned(),
+            false => holder,
+        }
+    }
+}
+
+/// How another device host of this process is called.
+pub const ANOTHER_HOST: &str = "another device host of this program";
+
+fn id_of(meta: &fs::Metadata) -> FileId {
+    (meta.dev(), meta.ino())
 }
 
 /// Opens a lock file, or makes it. To lock it is enough to read it, so users can share one that root made.
@@ -54,11 +115,6 @@ fn open(path: &Path) -> io::Result<File> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => there(),
         made => made,
     }
-}
-
-/// Who has a file locked, without touching the lock. Nothing where nobody has it.
-pub fn holder(path: &Path) -> Option<String> {
-    find(&fs::metadata(path).ok()?)
 }
 
 /// The process that holds the flock on `file`, as text.
@@ -91,23 +147,40 @@ mod tests {
     fn who_has_a_lock_is_named_and_a_drop_frees_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("drive-1");
-        assert_eq!(holder(&path), None);
-        let held = take(&path, "drive 1").unwrap();
+        let locks = Locks::default();
+        assert_eq!(locks.holder(&path), None);
+        let held = locks.take(&path, "drive 1").unwrap();
         let own = format!("process {} (", std::process::id());
-        assert!(holder(&path).unwrap().starts_with(&own));
-        let busy = take(&path, "drive 1").unwrap_err();
+        assert!(locks.holder(&path).unwrap().starts_with(&own));
+        let busy = locks.take(&path, "drive 1").unwrap_err();
         assert!(matches!(&busy, TapeError::Busy { holder, .. } if holder.starts_with(&own)));
         assert!(busy.to_string().contains(&own), "{busy}");
-        let path_too = path.clone();
-        let waiting =
-            thread::spawn(move || wait(&path_too, "drive 1", Duration::from_secs(20)).is_ok());
+        let (path_too, locks_too) = (path.clone(), locks.clone());
+        let waiting = thread::spawn(move || {
+            locks_too.wait(&path_too, "drive 1", Duration::from_secs(20)).is_ok()
+        });
         thread::sleep(Duration::from_millis(30));
         drop(held);
         assert!(waiting.join().unwrap());
-        assert_eq!(holder(&path), None);
+        assert_eq!(locks.holder(&path), None);
         // A link that somebody laid there is not followed.
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(take(&link, "drive 1").is_err());
+        assert!(locks.take(&link, "drive 1").is_err());
+    }
+
+    #[test]
+    fn what_another_host_of_the_process_has_is_not_taken_for_ones_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("drive-1");
+        let (one, other) = (Locks::default(), Locks::default());
+        let held = one.take(&path, "drive 1").unwrap();
+        assert_ne!(one.holder(&path).as_deref(), Some(ANOTHER_HOST));
+        assert_eq!(other.holder(&path).as_deref(), Some(ANOTHER_HOST));
+        let busy = other.take(&path, "drive 1").unwrap_err();
+        assert!(matches!(&busy, TapeError::Busy { holder, .. } if holder == ANOTHER_HOST));
+        drop(held);
+        let _held = other.take(&path, "drive 1").unwrap();
+        assert_eq!(one.holder(&path).as_deref(), Some(ANOTHER_HOST));
     }
 }

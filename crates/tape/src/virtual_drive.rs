@@ -1,6 +1,6 @@
 //! A drive that is none: a model's mechanics, a tape in a file, a clock, and a plan of faults.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::cartridge::{Cartridge, failed};
 use crate::clock::Clock;
 use crate::drive::{Read, SETTLE_S, Speeds, Spot, TapeDrive, TapeError, Written};
 use crate::encryption::DriveKey;
-use crate::faults::{Account, Fault, Faults, Operation};
+use crate::faults::{Account, Fault, Faults, Operation, StruckLog};
 use crate::generation::{Media, of_drive};
 use crate::mechanics::{Mechanics, Statistics};
 use crate::model::DriveModel;
@@ -42,7 +42,7 @@ pub struct VirtualDrive {
     /// Passes that the tape's label knows of already.
     passes_told: f64,
     /// Keeps the drive this process's as long as this lives.
-    lock: Option<File>,
+    lock: Option<crate::lock::Lock>,
     /// Where it is noted that the drive asks to be cleaned.
     dirty_mark: Option<PathBuf>,
     dirty: bool,
@@ -76,7 +76,7 @@ impl VirtualDrive {
     }
 
     /// Keeps a lock as long as the drive lives.
-    pub(crate) fn hold(&mut self, lock: File) {
+    pub(crate) fn hold(&mut self, lock: crate::lock::Lock) {
         self.lock = Some(lock);
     }
 
@@ -100,7 +100,7 @@ impl VirtualDrive {
 
     /// Gives it a plan of faults.
     pub fn set_faults(&mut self, faults: Faults) {
-        self.faults = Account::of_process(&self.name, faults);
+        self.faults = Account::of_process(&self.name, faults, &StruckLog::default());
     }
 
     /// Gives it a plan of faults that others count in, too.

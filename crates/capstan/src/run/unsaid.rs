@@ -1,6 +1,6 @@
 //! Runs that have no report: of a specification that cannot be read, and those that ended without a word.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use capstan_cell::Cell;
@@ -47,26 +47,16 @@ pub fn tell(global: &Global, place: &Path) -> Result<u8, Failure> {
 
 /// Whether the run came to its end, and so has told of it. Where the database does not say so, it did not.
 fn has_ended(global: &Global, place: &Path) -> bool {
-    let global = of_home(global, spec::told(place).1);
+    let global = global.of_home(spec::told(place).1, None);
     let spec = place.display().to_string();
     let ended = home::open(&global).and_then(|cell| Ok(cell.has_run_ended(&spec, JUST_NOW)?));
     ended.unwrap_or(false)
 }
 
-/// The options, with the home that a specification names where they name none.
-fn of_home(global: &Global, home: Option<PathBuf>) -> Global {
-    Global {
-        home: global.home.clone().or(home),
-        typed: global.typed.clone(),
-        told: None,
-        ..*global
-    }
-}
-
 /// Puts it on record, and sends it.
 fn say(global: &Global, place: &Path, code: u8, reason: &str) -> Result<(), String> {
     let (notify, home) = spec::told(place);
-    let global = of_home(global, home);
+    let global = global.of_home(home, None);
     let spec = place.display().to_string();
     let record = |cell: Cell| {
         cell.record_run_refused(&spec, code, reason)?;
@@ -74,7 +64,7 @@ fn say(global: &Global, place: &Path, code: u8, reason: &str) -> Result<(), Stri
     };
     let recorded = home::open(&global)
         .and_then(record)
-        .map_err(|failure| format!("it cannot be put on record: {}", failure.error));
+        .map_err(|failure| format!("it cannot be put on record: {}", global.named(failure).error));
     let Some(notify) = notify else { return recorded };
     let host = capstan_cell::host();
     let letter = Letter {

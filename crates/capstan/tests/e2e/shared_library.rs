@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use capstan_tape::library::{Design, Library};
-use capstan_tape::lock;
+use capstan_tape::lock::Locks;
 
 use crate::server::{Server, write_settings};
 use crate::support::{Lab, Run, finish, wait_for};
@@ -35,7 +35,7 @@ fn moving(lab: &Lab, home: &str, from: &str, to: &str) -> Command {
 fn begun(lab: &Lab, from: &str, to: &str) -> Child {
     let child = moving(lab, "home", from, to).spawn().unwrap();
     let robot = lab.path("vtl/robot");
-    wait_for("the robot moves", || lock::holder(&robot).is_some());
+    wait_for("the robot moves", || Locks::default().holder(&robot).is_some());
     fs::remove_file(robot).unwrap();
     child
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use capstan_devices::open;
 use capstan_disk_agent::backup::{EachForeseen, Nowhere, foresee};
 use capstan_disk_agent::squeeze::Ladder;
 use capstan_disk_agent::walk::BaseCursor;
@@ -70,7 +69,7 @@ impl Cell {
         let devices = std::iter::once(&request.device).chain(&request.mirrors).collect();
         let (written, _) = self.without_away(request, devices)?;
         let kept = written.into_iter().filter(|a| !a.keeps_nothing() && a.tapes().is_empty());
-        kept.map(|address| match open::medium(address) {
+        kept.map(|address| match self.devices.medium(address) {
             Ok(there) => Ok(there.header().medium),
             // One that is made has nothing yet.
             Err(_) => Ok(MediumId(self.new_id()?)),
@@ -117,7 +116,7 @@ impl Job<'_> {
         report.notes.insert(0, would);
         report.session = String::new();
         report.method = "dry run".to_owned();
-        self.ears.fill(&mut report);
+        self.ears.fill(&cell.devices, &mut report);
         Ok(report)
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileDevice;
 use capstan_devices::mounts::whole;
-use capstan_devices::{DeviceError, library, open};
 
 use super::medium::is_unavailable;
 use crate::Cell;
@@ -28,7 +28,7 @@ impl Cell {
             return Ok(size);
         }
         refuse_same_place(&written)?;
-        refuse_too_few_drives(written.iter().copied())?;
+        refuse_too_few_drives(&self.devices, written.iter().copied())?;
         for address in written {
             let have = match self.foresee_device(address) {
                 Err(e) if is_unavailable(&e) => None,
@@ -48,8 +48,8 @@ impl Cell {
     /// The size of the blocks of the medium on a device, where one is there. No tape is loaded for that.
     fn foresee_device(&self, address: &Address) -> Result<Option<u32>> {
         for tape in address.tapes() {
-            library::open(&tape.library).map_err(DeviceError::from)?;
-            if let Some(why) = absent_tape(&tape) {
+            self.devices.library(&tape.library).map_err(DeviceError::from)?;
+            if let Some(why) = absent_tape(&self.devices, &tape) {
                 return Err(CellError::BadInput(format!(
                     "{tape} cannot be written: {why}; `capstan library status` shows what is there"
                 )));
@@ -59,7 +59,7 @@ impl Cell {
             Address::File(path) => FileDevice::foresee(path)?,
             _ if !address.tapes().is_empty() => return Ok(None),
             // Who makes an array looks at all of its members first.
-            _ => open::medium(address).ok().map(|there| there.header().block_size),
+            _ => self.devices.medium(address).ok().map(|there| there.header().block_size),
         };
         if size.is_some() {
             self.refuse_others(address)?;

@@ -485,7 +485,7 @@ impl Job<'_> {
         if status == Status::Failed && !self.plan.null && !cell.idb.has_segments(label.version)? {
             report.nothing_committed();
         }
-        self.ears.fill(report);
+        self.ears.fill(&cell.devices, report);
         let totals = Totals {
             bytes_written: report.bytes_written,
             files: report.files,

@@ -6,11 +6,9 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::HeldMedium;
 use capstan_devices::null::NullDevice;
-use capstan_devices::open;
-use capstan_devices::queue::Wait;
 use capstan_devices::rait::open::{Opened as OpenedArray, null_device};
-use capstan_devices::tape::{Trial, has_all_drives, release_idle};
-use capstan_devices::{Device, DeviceError, library};
+use capstan_devices::tape::Trial;
+use capstan_devices::{Device, DeviceError};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_format::record::Follows;
@@ -64,7 +62,7 @@ impl Cell {
         let mut failed = Vec::new();
         let by_drive = ByDrive::of_backup(request.encrypt);
         let choice = Choice { pool: request.pool.clone(), passed: avoid.to_vec(), asks: true };
-        let (asked_size, mut wait, mut is_patient) = (size, Wait::begin(), true);
+        let (asked_size, mut wait, mut is_patient) = (size, self.devices.queue().wait(), true);
         'all: loop {
             for address in devices.iter().copied() {
                 let hold = request.keep.lock_until_us.is_some();
@@ -171,7 +169,7 @@ impl Cell {
             return Ok(());
         }
         for TapeAddress { library, .. } in libraries_of(device) {
-            let Err(e) = library::open(&library) else { continue };
+            let Err(e) = self.devices.library(&library) else { continue };
             let is_there = |medium: &Medium| {
                 let tapes = medium.device.parse().map(|device: Address| device.tapes());
                 tapes.is_ok_and(|tapes| tapes.iter().any(|tape| tape.library == library))
@@ -220,7 +218,7 @@ impl Cell {
         choice: &Choice,
         observer: &dyn Observer,
     ) -> Result<(Member, Option<HeldMedium>)> {
-        let trial = Trial::of(address);
+        let trial = Trial::of(&self.devices, address);
         let opened = self.open_held_now(address, wanted, hold, choice, observer)?;
         trial.keep();
         Ok(opened)
@@ -235,19 +233,20 @@ impl Cell {
         choice: &Choice,
         observer: &dyn Observer,
     ) -> Result<(Member, Option<HeldMedium>)> {
-        let has_all =
-            || address.tapes().iter().any(|tape| has_all_drives(&tape.resolved().library));
+        let has_all = || {
+            address.tapes().iter().any(|tape| self.devices.has_all_drives(&tape.resolved().library))
+        };
         if choice.pool.is_some() {
             return self.try_held(address, wanted, hold, choice, observer);
         }
         // Another thread of this process may have a tape, which is soon done with it.
         let is_ours_to_hold = |e: &CellError| !address.is_tape() && is_ours(e);
-        let mut wait = Wait::begin();
+        let mut wait = self.devices.queue().wait();
         loop {
             match self.open_held_now(address, wanted, hold, choice, observer) {
                 Err(e) if e.is_busy() && !has_all() && !is_ours_to_hold(&e) => {
                     // Nobody waits for what this process has and does not use.
-                    release_idle();
+                    self.devices.release_idle();
                     if !wait.again(&e) {
                         return Err(e);
                     }
@@ -266,13 +265,12 @@ impl Cell {
         observer: &dyn Observer,
     ) -> Result<(Member, Option<HeldMedium>)> {
         let of_libraries = match address {
-            Address::Array(array) => {
-                is_of_libraries(array).map_err(|e| self.lacks_library(address, &e))?
-            }
+            Address::Array(array) => is_of_libraries(&self.devices, array)
+                .map_err(|e| self.lacks_library(address, &e))?,
             _ => false,
         };
         match address {
-            Address::Tape(tape) if tape.tape.is_none() => match open::is_by_hand(tape)? {
+            Address::Tape(tape) if tape.tape.is_none() => match self.devices.is_by_hand(tape)? {
                 true => self.open_by_hand(tape, choice, &mut || {
                     self.open_named(address, wanted, hold, observer)
                 }),
@@ -366,7 +364,7 @@ impl Cell {
                 match address {
                     Address::File(path) => check_space(path)?,
                     // A member without room is not there yet when the array is made: then all are looked at.
-                    Address::Array(_) if open::medium(address).is_err() => {
+                    Address::Array(_) if self.devices.medium(address).is_err() => {
                         address.directories().iter().try_for_each(|path| check_space(path))?;
                     }
                     _ => {}
@@ -376,7 +374,7 @@ impl Cell {
                     Err(CellError::Changed(_))
                         if wanted.new_medium
                             && address.is_tape()
-                            && open::is_blank(address).unwrap_or(false) =>
+                            && self.devices.is_blank(address).unwrap_or(false) =>
                     {
                         None
                     }
@@ -406,7 +404,8 @@ impl Cell {
                     true => Vec::new(),
                     false => self.unfit_members(of),
                 };
-                let opened = open::writable_without(address, new, wanted.block_size, &unfit)?;
+                let opened =
+                    self.devices.writable_without(address, new, wanted.block_size, &unfit)?;
                 let device = self.judged(address, opened)?;
                 if address.is_tape() {
                     self.refuse_poor(device.medium().header().medium)?;

@@ -20,7 +20,6 @@ mod write;
 
 use std::time::Instant;
 
-use capstan_devices::open::refuse_no_drive;
 use capstan_format::id::MediumId;
 use capstan_format::keys::{Cipher, KeyRecord, NamesKey, SessionKeys};
 
@@ -78,7 +77,7 @@ impl Cell {
             check_location(location)?;
         }
         for device in std::iter::once(&first.device).chain(&first.mirrors) {
-            refuse_no_drive(device)?;
+            self.devices.refuse_no_drive(device)?;
         }
         let mut reports = match supply_of(first).is_none() {
             true => self.backup_to_device(requests, &[], observer, stop),

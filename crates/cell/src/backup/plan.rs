@@ -5,8 +5,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use capstan_devices::address::Address;
-use capstan_devices::file::FileMedium;
-use capstan_devices::open;
 use capstan_disk_agent::backup::{ReadOptions, Roots, roots};
 use capstan_disk_agent::linux::source;
 use capstan_disk_agent::select::Selection;
@@ -234,9 +232,8 @@ pub(crate) fn never_entered(
         let address = known.device.parse::<Address>().ok();
         let directories = address.as_ref().map(Address::directories).unwrap_or_default();
         // Where a medium was there may be other things now: those are backed up.
-        let is_there = |m: FileMedium| m.header().medium == known.id;
         let there = !directories.is_empty()
-            && address.is_some_and(|address| open::medium(&address).is_ok_and(is_there));
+            && address.is_some_and(|address| cell.is_at(known.id, &address));
         let found: Vec<_> = directories.iter().filter_map(|path| identity(path)).collect();
         found.into_iter().filter(|id| there && !roots.contains(id)).collect::<Vec<_>>()
     });

@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
+use capstan_devices::host::DeviceHost;
 use capstan_engine::message::Code;
 use capstan_format::id::SessionId;
 use capstan_idb::Status;
@@ -50,7 +51,7 @@ impl Cell {
         drop(planned);
         let mut passed: Vec<PassedOver> = Vec::new();
         let mut avoid: Vec<PassedOver> = Vec::new();
-        let mut queue = Queue::begin();
+        let mut queue = Queue::begin(&self.devices);
         let mut failures = 0;
         while !going.is_empty() {
             let mut chosen = None;
@@ -66,11 +67,25 @@ impl Cell {
                     Ok(medium) => medium,
                     Err(e) if reports.iter().any(Option::is_some) => {
                         if leave_pool(&mut requests) {
-                            add_error(&mut reports, &going, Code::MirrorFailed, &e, observer);
+                            add_error(
+                                &self.devices,
+                                &mut reports,
+                                &going,
+                                Code::MirrorFailed,
+                                &e,
+                                observer,
+                            );
                             pool = None;
                             continue;
                         }
-                        add_error(&mut reports, &going, Code::DeviceFailed, &e, observer);
+                        add_error(
+                            &self.devices,
+                            &mut reports,
+                            &going,
+                            Code::DeviceFailed,
+                            &e,
+                            observer,
+                        );
                         break;
                     }
                     Err(e) => return Err(e),
@@ -88,7 +103,14 @@ impl Cell {
                     match queue.pass(id, e, &mut passed) {
                         Ok(()) => continue,
                         Err(e) if reports.iter().any(Option::is_some) => {
-                            add_error(&mut reports, &going, Code::DeviceFailed, &e, observer);
+                            add_error(
+                                &self.devices,
+                                &mut reports,
+                                &going,
+                                Code::DeviceFailed,
+                                &e,
+                                observer,
+                            );
                             break;
                         }
                         Err(e) => return Err(e),
@@ -100,7 +122,14 @@ impl Cell {
                     continue;
                 }
                 Err(e) if reports.iter().any(Option::is_some) => {
-                    add_error(&mut reports, &going, Code::DeviceFailed, &e, observer);
+                    add_error(
+                        &self.devices,
+                        &mut reports,
+                        &going,
+                        Code::DeviceFailed,
+                        &e,
+                        observer,
+                    );
                     break;
                 }
                 other => other?,
@@ -127,7 +156,7 @@ impl Cell {
                         Ok(now)
                     }
                     (Some(Ok(earlier)), Err(e)) => {
-                        Ok(with_error(earlier, Code::DeviceFailed, &e, observer))
+                        Ok(with_error(&self.devices, earlier, Code::DeviceFailed, &e, observer))
                     }
                     (_, now) => now,
                 };
@@ -267,6 +296,7 @@ fn leave_pool(requests: &mut [BackupRequest]) -> bool {
 
 /// Says of the backups that would go on why they do not, or not on all of their media.
 fn add_error(
+    devices: &DeviceHost,
     reports: &mut [Option<Result<Report>>],
     going: &[usize],
     code: Code,
@@ -275,7 +305,7 @@ fn add_error(
 ) {
     for at in going {
         if let Some(Ok(report)) = reports[*at].take() {
-            reports[*at] = Some(Ok(with_error(report, code, why, observer)));
+            reports[*at] = Some(Ok(with_error(devices, report, code, why, observer)));
         }
     }
 }
@@ -311,11 +341,17 @@ pub(crate) fn joined(earlier: Option<Report>, mut report: Report) -> Report {
 }
 
 /// A report, and what happened after it.
-fn with_error(mut report: Report, code: Code, why: &CellError, observer: &dyn Observer) -> Report {
+fn with_error(
+    devices: &DeviceHost,
+    mut report: Report,
+    code: Code,
+    why: &CellError,
+    observer: &dyn Observer,
+) -> Report {
     let ears = Ears::new(observer);
     ears.say(code, "cell", &report.name, chain(why));
     let (count, mut errors) = (report.error_count, std::mem::take(&mut report.errors));
-    ears.fill(&mut report);
+    ears.fill(devices, &mut report);
     report.error_count += count;
     errors.append(&mut report.errors);
     report.errors = errors;

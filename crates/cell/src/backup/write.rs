@@ -117,6 +117,7 @@ impl Cell {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let streams: usize = jobs.iter().map(|job| job.plan.streams).sum();
         let watched = Watched {
+            waits: self.devices.waits(),
             meters: &meters,
             lanes: Lanes { streams: streams as u32, processors: processors as u32 },
             ladder: Some(&ladder),

@@ -160,7 +160,7 @@ impl Cell {
         let written = self.libraries_written(&to.device, to.pool.as_deref())?;
         let to_bring =
             VersionView::bring_beside(std::slice::from_mut(&mut view), &written, &|_, _| true)?;
-        let _asked = Self::ask_for(&to_bring);
+        let _asked = self.ask_for(&to_bring);
         let works = lacking(std::slice::from_ref(&view), &|_| true, &|_| false);
         let _booked = self.book_drives_for(&to.device, to.pool.as_deref(), &works)?;
         drop(works);

@@ -220,7 +220,8 @@ impl<'a> Run<'a> {
             let (counted, written) = self.rows(on, going, members, segment_size)?;
             Ok((counted, passed + written))
         };
-        let (result, seen) = watched(&on.meters, self.ears, self.bytes, run);
+        let (result, seen) =
+            watched(self.cell.devices.waits(), &on.meters, self.ears, self.bytes, run);
         on.moves.say(self.ears);
         let (last, took) = (on.moves.last(&first), on.committed.load(Relaxed) > 0);
         Ended { result, first, last, took, seen }
@@ -412,7 +413,7 @@ impl<'a> Run<'a> {
         if failure.is_some() && !self.cell.idb.has_segments(self.version)? {
             report.nothing_committed();
         }
-        self.ears.fill(&mut report);
+        self.ears.fill(&self.cell.devices, &mut report);
         // What came to no end is not gone on with later: the chain is there, and is consolidated anew.
         let version = match status {
             Status::Incomplete => Status::Failed,

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 
 use capstan_catalog::places::SegmentPlace;
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
-use capstan_devices::library;
 use capstan_format::id::MediumId;
 
 use super::run::Work;
@@ -31,7 +30,9 @@ impl Cell {
         }
         for (library, tapes) in needs.values() {
             // What is wrong with one that cannot be asked is said when it is opened.
-            let Ok(drives) = library::open(library).map(|l| l.elements().drives) else { continue };
+            let Ok(drives) = self.devices.library(library).map(|l| l.elements().drives) else {
+                continue;
+            };
             let read = self.read_only_in(library, works);
             if *tapes >= drives
                 && let Some(medium) = read

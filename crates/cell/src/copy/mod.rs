@@ -11,7 +11,6 @@ use std::time::Instant;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::places::SegmentPlace;
-use capstan_devices::open::refuse_no_drive;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::id::{MediumId, ObjectId, SessionId, VersionId};
@@ -72,7 +71,7 @@ impl Cell {
                 "the null device keeps no copy; name a directory".to_owned(),
             ));
         }
-        refuse_no_drive(&request.device)?;
+        self.devices.refuse_no_drive(&request.device)?;
         let by_drive = ByDrive::of_copy(request.encrypt);
         self.check_by_drive(by_drive, [&request.device])?;
         let (block_size, new_medium) = (request.block_size, request.new_medium);
@@ -99,7 +98,7 @@ impl Cell {
         let is_needed = |_: usize, place: &SegmentPlace| is_to_copy(place, &is_source, &is_there);
         let written = self.libraries_written(&request.device, None)?;
         let to_bring = VersionView::bring_beside(&mut views, &written, &is_needed)?;
-        let _asked = Self::ask_for(&to_bring);
+        let _asked = self.ask_for(&to_bring);
         let works = lacking(&views, &is_source, &is_there);
         if named {
             // Before a medium is made for it.
@@ -201,7 +200,7 @@ impl Cell {
         if let Some(run) = copied.run {
             moved.fill(&mut report, &copied.meters, run.seen);
         }
-        ears.fill(&mut report);
+        ears.fill(&self.devices, &mut report);
         self.record_moved(session, status, &report, None)?;
         self.back_up_idb(&request.device, copied.last.as_slice(), &ears, &mut report);
         let retired = self.retire_poor_tapes(&mut report, observer, stop);
@@ -358,6 +357,6 @@ fn require_sources(views: &[VersionView<'_>], works: &[Work<'_>]) -> Result<()> 
         let lacking = view.media_lacking()?.into_iter();
         away.extend(lacking.filter(|e| e.away().is_some_and(|(id, _)| known.insert(id))));
     }
-    let named = views.first().and_then(|view| all_away(view.idb, away));
+    let named = views.first().and_then(|view| all_away(view.cell, away));
     Err(named.unwrap_or(e))
 }

@@ -134,18 +134,19 @@ impl Cell {
         // The last work that may read each medium.
         let of = |(at, work): (usize, &Work<'_>)| work.places().into_iter().map(move |p| (p.1, at));
         let last: HashMap<MediumId, usize> = works.iter().enumerate().flat_map(of).collect();
-        let ((lost_frames, closed, away), seen) = watched(meters, ears, total, || {
-            let mut copier = Copier::new(self, &transfer, meters, ears, stop);
-            for (at, work) in works.iter().enumerate() {
-                if stop.0.load(Relaxed) || copier.closed {
-                    break;
+        let ((lost_frames, closed, away), seen) =
+            watched(self.devices.waits(), meters, ears, total, || {
+                let mut copier = Copier::new(self, &transfer, meters, ears, stop);
+                for (at, work) in works.iter().enumerate() {
+                    if stop.0.load(Relaxed) || copier.closed {
+                        break;
+                    }
+                    copier.segment(work.view, work.place, &work.ends, work.lacks_there);
+                    let done = last.iter().filter(|(_, last)| **last == at);
+                    done.for_each(|(medium, _)| self.done_reading(*medium));
                 }
-                copier.segment(work.view, work.place, &work.ends, work.lacks_there);
-                let done = last.iter().filter(|(_, last)| **last == at);
-                done.for_each(|(medium, _)| self.done_reading(*medium));
-            }
-            (copier.lost_frames, copier.closed, copier.away)
-        });
+                (copier.lost_frames, copier.closed, copier.away)
+            });
         let away = away.say(self, ears);
         // Without the media: what holds them would keep us from locking.
         let (lost_members, drives) = (transfer.lost_mirrors(), transfer.drives());

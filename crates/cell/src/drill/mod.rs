@@ -117,7 +117,7 @@ impl Cell {
             _ => Status::Completed,
         };
         let of_restore = std::mem::take(&mut report.errors);
-        ears.fill(&mut report);
+        ears.fill(&self.devices, &mut report);
         report.errors.splice(0..0, of_restore);
         let ended_us = now_us();
         let report = Report {

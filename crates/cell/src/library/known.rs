@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
-use capstan_devices::queue;
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, SeenTape};
 use capstan_tape::changer::{Held, Place};
@@ -57,7 +56,7 @@ impl Cell {
     /// All tapes of a library by place; where asked for, after the library has looked into every slot. Media that are recorded as
     /// exported and are found in slots then are back.
     pub fn library_inventory(&self, name: &LibraryName, rescan: bool) -> Result<Vec<Inventoried>> {
-        let mut library = open(name)?;
+        let mut library = open(&self.devices, name)?;
         if rescan {
             library.rescan().map_err(of_tape)?;
             self.forget_seen_in(name)?;
@@ -100,7 +99,7 @@ impl Cell {
     /// Moves the tapes in the mail slots to free slots, and records that their media are back. `on` is told of each. Those that were
     /// loaded from there come back too, unless they are in use.
     pub fn library_import(&self, name: &LibraryName, on: &mut dyn FnMut(&Exported)) -> Result<u64> {
-        let elements = open(name)?.elements();
+        let elements = open(&self.devices, name)?.elements();
         if elements.mail_slots == 0 {
             return Err(refused(format!(
                 "{name} has no mail slots; put the tapes into its slots, and let it look: `capstan library inventory \
@@ -120,16 +119,16 @@ impl Cell {
             count += 1;
             Ok::<_, CellError>(())
         };
-        for tape in open(name)?.inventory().map_err(of_tape)? {
+        for tape in open(&self.devices, name)?.inventory().map_err(of_tape)? {
             if let (Place::Drive(n), Some(Place::Mail(_))) = (tape.place, tape.from)
                 // Who has the drive brings it back.
-                && let Ok(moved) = super::unload(name, n)
+                && let Ok(moved) = super::unload(&self.devices, name, n)
                 && matches!(moved.to, Some(Place::Slot(_)))
             {
                 is_back(moved)?;
             }
         }
-        let mut library = open(name)?;
+        let mut library = open(&self.devices, name)?;
         let mut held = library.inventory().map_err(of_tape)?;
         let waiting: Vec<Held> =
             held.iter().filter(|h| matches!(h.place, Place::Mail(_))).cloned().collect();
@@ -152,7 +151,7 @@ impl Cell {
         on: &mut dyn FnMut(&Exported),
     ) -> Result<()> {
         crate::media::check_location(location)?;
-        let mut library = open(name)?;
+        let mut library = open(&self.devices, name)?;
         let held = library.inventory().map_err(of_tape)?;
         let mut tapes = Vec::new();
         for barcode in barcodes {
@@ -163,7 +162,7 @@ impl Cell {
                 return Err(refused(format!(
                     "{} is in drive {n}, which is in use: {}; export it when that is done",
                     called(tape),
-                    queue::name(&who)
+                    self.devices.queue().name(&who)
                 )));
             }
             if !tapes.contains(&tape) {

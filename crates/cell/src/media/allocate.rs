@@ -167,7 +167,7 @@ impl Cell {
                 let refused = |why| CellError::NoMedium(format!("{} {why}", info.medium.label));
                 why.map_or(Ok(()), |why| Err(refused(why)))
             };
-            let trial = Trial::of(&medium.device.parse()?);
+            let trial = Trial::of(&self.devices, &medium.device.parse()?);
             let device = self.hold_now(&medium)?;
             medium = self.recycle_held(device, &medium, &may_go)?.medium;
             trial.keep();

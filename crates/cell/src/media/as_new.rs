@@ -4,7 +4,6 @@
 //! for the other. The copy gets a new identity in its header file; its segments stay what they are, and lie on both media.
 
 use capstan_devices::address::Address;
-use capstan_devices::open;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
@@ -36,7 +35,7 @@ impl Cell {
                  `capstan copy --medium`, and recycle it"
             )));
         }
-        let there = open::medium(&address)?;
+        let there = self.devices.medium(&address)?;
         let old = there.header().clone();
         let known = self.idb.medium(old.medium)?;
         let is_here =
@@ -55,7 +54,7 @@ impl Cell {
             self.refuse_open(&there, &address)?;
         }
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let opened = open::writable(&address, nobody, None)?;
+        let opened = self.devices.writable(&address, nobody, None)?;
         let device = opened.judged(|now, _| refuse_other(&there, now))?;
         let new = MediumHeader {
             medium: MediumId(self.new_id()?),

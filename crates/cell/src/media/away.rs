@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_devices::host::DeviceHost;
 use capstan_format::id::{MediumId, ObjectId, SegmentId, VersionId};
 use capstan_idb::{Claim, Medium, Object, torn};
 
@@ -114,7 +115,9 @@ impl Cell {
             }
             let mut of = None;
             if !management.is_other_cells() {
-                of = self.gone(medium, &management, &mut |t| tape_away(t, &mut libraries))?;
+                of = self.gone(medium, &management, &mut |t| {
+                    tape_away(&self.devices, t, &mut libraries)
+                })?;
             }
             // Another cell may have adopted it since it was looked at last.
             if self.idb.management(medium.id)?.is_other_cells() {
@@ -222,10 +225,15 @@ impl Cell {
 }
 
 /// Why a tape is not in its library, if it is not.
-pub(crate) fn tape_away(tape: &Address, libraries: &mut Libraries) -> Option<String> {
+pub(crate) fn tape_away(
+    devices: &DeviceHost,
+    tape: &Address,
+    libraries: &mut Libraries,
+) -> Option<String> {
     match tape {
         Address::Tape(TapeAddress { tape: Some(barcode), library, .. }) => {
-            match libraries.entry(library.clone()).or_insert_with(|| barcodes_in(library)) {
+            match libraries.entry(library.clone()).or_insert_with(|| barcodes_in(devices, library))
+            {
                 Ok(held) if held.contains(barcode) => None,
                 Ok(_) => Some("it is not in the library".to_owned()),
                 Err(why) => why.clone(),
@@ -237,8 +245,11 @@ pub(crate) fn tape_away(tape: &Address, libraries: &mut Libraries) -> Option<Str
 }
 
 /// What is in a library; of one that others have nothing is said.
-fn barcodes_in(library: &LibraryName) -> std::result::Result<HashSet<String>, Option<String>> {
-    match capstan_devices::tape::inventory(library) {
+fn barcodes_in(
+    devices: &DeviceHost,
+    library: &LibraryName,
+) -> std::result::Result<HashSet<String>, Option<String>> {
+    match devices.inventory(library) {
         Ok(held) => Ok(held.into_iter().map(|h| h.barcode).collect()),
         Err(e) => {
             let e = DeviceError::from(e);

@@ -10,10 +10,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::HeldMedium;
-use capstan_devices::{DeviceError, open};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::FormatError;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
@@ -463,7 +463,7 @@ impl Cell {
         if address.is_sequential() {
             return Ok(None);
         }
-        match patiently(|| Ok(open::held(address)?)) {
+        match patiently(&self.devices, || Ok(self.devices.held(address)?)) {
             Ok(held) => Ok(Some(held)),
             Err(e) if e.is_busy() => Err(CellError::InUse(format!(
                 "a session writes to {} in {address}, or removes from it, and not all of it is as it is recorded; import it when \
@@ -494,7 +494,7 @@ impl Cell {
     pub(crate) fn refuse_twice(&self, id: MediumId, address: &Address) -> Result<()> {
         let Some(row) = self.idb.medium(id)? else { return Ok(()) };
         let Ok(last) = row.device.parse::<Address>() else { return Ok(()) };
-        if self.is_place_of(&row, address) || !is_at_hand_elsewhere(id, &last, address) {
+        if self.is_place_of(&row, address) || !is_at_hand_elsewhere(self, id, &last, address) {
             return Ok(());
         }
         Err(CellError::BadInput(format!(
@@ -518,7 +518,7 @@ impl Cell {
         let (what, is_blank) = match found {
             Ok(header) => (format!("{} {ON_IT}", shown(header.medium, &header.label)), false),
             Err(DeviceError::NoMedium(_)) => {
-                let is_blank = open::is_blank(address)?;
+                let is_blank = self.devices.is_blank(address)?;
                 (if is_blank { BLANK } else { OTHERS }.to_owned(), is_blank)
             }
             Err(DeviceError::Medium {
@@ -594,7 +594,7 @@ impl Cell {
             return Ok(false);
         }
         let Ok(last) = row.device.parse::<Address>() else { return Ok(false) };
-        if !last.is_tape() && open::medium(&last).is_ok_and(|at| at.header().medium == row.id) {
+        if !last.is_tape() && self.is_at(row.id, &last) {
             return Ok(false);
         }
         Ok(self.idb.media()?.iter().any(|other| other.id != row.id && other.device == row.device))
@@ -602,8 +602,8 @@ impl Cell {
 }
 
 /// Whether the medium is still where it was last, which is not the same place by another name.
-fn is_at_hand_elsewhere(id: MediumId, last: &Address, now: &Address) -> bool {
-    let has_it = || open::medium(last).is_ok_and(|there| there.header().medium == id);
+fn is_at_hand_elsewhere(cell: &Cell, id: MediumId, last: &Address, now: &Address) -> bool {
+    let has_it = || cell.is_at(id, last);
     match (last, now) {
         (Address::File(_), Address::File(_)) | (Address::Array(_), Address::Array(_)) => {
             let (last, now) = (last.directories(), now.directories());
@@ -612,7 +612,7 @@ fn is_at_hand_elsewhere(id: MediumId, last: &Address, now: &Address) -> bool {
         }
         // Nobody loads the one for the other: another barcode of the same medium is enough.
         (Address::Tape(last), Address::Tape(now)) => {
-            last.tape.is_some() && now.tape.is_some() && absent_tape(last).is_none()
+            last.tape.is_some() && now.tape.is_some() && absent_tape(&cell.devices, last).is_none()
         }
         _ => false,
     }

@@ -2,7 +2,7 @@
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::open::{self, Writable};
+use capstan_devices::open::Writable;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 
@@ -54,7 +54,7 @@ impl Cell {
                 )));
             }
         };
-        let on_it = match patiently(|| Ok(open::member(&tape)?)) {
+        let on_it = match patiently(&self.devices, || Ok(self.devices.member(&tape)?)) {
             Ok(medium) => {
                 self.refuse_known(&tape, Some(medium.header()))?;
                 // Of one whose drive encrypts it, without the key nobody knows whether it is locked.
@@ -63,7 +63,7 @@ impl Cell {
                 Foreign::Medium(medium.header().label.clone())
             }
             Err(CellError::Device(DeviceError::NoMedium(_)))
-                if open::is_blank(&Address::Tape(tape.clone()))? =>
+                if self.devices.is_blank(&Address::Tape(tape.clone()))? =>
             {
                 self.refuse_known(&tape, None)?;
                 Foreign::Blank
@@ -74,7 +74,7 @@ impl Cell {
             }
             Err(e) => return Err(e),
         };
-        capstan_devices::tape::erase(&tape, secure)?;
+        self.devices.erase_tape(&tape, secure)?;
         self.remember_blank(&tape)?;
         Ok(on_it)
     }
@@ -128,18 +128,21 @@ impl Cell {
         let address: Address = medium.device.parse()?;
         // A directory that is blank here is no medium of another host's.
         if !address.is_tape()
-            && is_elsewhere(&self.idb, &medium)
+            && is_elsewhere(self, &medium)
             && let Some(e) = at_other_host(&self.idb, &medium)
         {
             return Err(e);
         }
         let holds_nothing = self.idb.holdings(medium.id)?.segments == 0;
         match &address {
-            Address::Tape(tape) if patiently(|| Ok(open::is_blank(&address)?)).unwrap_or(false) => {
+            Address::Tape(tape)
+                if patiently(&self.devices, || Ok(self.devices.is_blank(&address)?))
+                    .unwrap_or(false) =>
+            {
                 // What another time began is brought to its end: it may have been interrupted in the middle of the tape.
                 let erased = self.erasable(&medium, secure)?;
                 if secure {
-                    capstan_devices::tape::erase(tape, true)?;
+                    self.devices.erase_tape(tape, true)?;
                 }
                 self.forget_erased(&medium)?;
                 self.remember_blank(tape)?;
@@ -152,7 +155,7 @@ impl Cell {
                 self.remember_blank(tape)?;
                 Ok(erased)
             }
-            _ if holds_nothing && open::is_blank(&address).unwrap_or(false) => {
+            _ if holds_nothing && self.devices.is_blank(&address).unwrap_or(false) => {
                 let erased = self.erasable(&medium, secure)?;
                 self.forget_erased(&medium)?;
                 Ok(erased)

@@ -46,7 +46,7 @@ impl Cell {
         }
         match medium.device.parse::<Address>() {
             Ok(Address::File(_)) => {
-                let found = look_here(&self.idb, medium);
+                let found = look_here(self, medium);
                 let problem = found.problem.filter(|_| found.there.is_some());
                 let text = |why| {
                     format!(
@@ -64,7 +64,7 @@ impl Cell {
 
     /// What is wrong with the members of an array. Of one that is broken others say that it is away.
     fn faults_of_members(&self, medium: &Medium, array: &ArrayAddress) -> Result<Vec<String>> {
-        let Ok(opened) = arrays::open(array) else { return Ok(Vec::new()) };
+        let Ok(opened) = arrays::open(&self.devices, array) else { return Ok(Vec::new()) };
         let label = &medium.label;
         let rebuild = |member: &Address| {
             let (label, member) = (shell_word(label), shell_word(member));

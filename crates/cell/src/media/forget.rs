@@ -35,7 +35,7 @@ impl Cell {
         let by_hand =
             matches!(medium.device.parse(), Ok(Address::Tape(TapeAddress { tape: None, .. })));
         // What is in its place may not be what was recorded.
-        let is_there = !by_hand && look_here(&self.idb, &medium).absent.is_none();
+        let is_there = !by_hand && look_here(self, &medium).absent.is_none();
         // What is on another cell's is that one's to keep.
         let is_ours = !management.is_other_cells();
         let is_left = management.retired_us.is_some() && self.is_had_elsewhere(medium.id)?;

@@ -78,7 +78,7 @@ impl Cell {
             Ok(address) => address,
             Err(e) => return Ok(gone(e.to_string(), false)),
         };
-        let AtHand { absent, problem, there, .. } = look(medium);
+        let AtHand { absent, problem, there, .. } = look(&self.devices, medium);
         if is_others && there.is_none() {
             // What is not known of it here, its host says; what that found is on record.
             return Ok(is_marked.then(marked).flatten());
@@ -109,7 +109,9 @@ impl Cell {
     /// What a medium of another cell lacks that is at hand on disk. Where it is away, that is for its cell to watch over.
     pub(crate) fn gone_of_others(&self, medium: &Medium) -> Result<Option<Gone>> {
         let is_on_disk = medium.device.parse::<Address>().is_ok_and(|a| !a.is_sequential());
-        let Some(there) = look(medium).there.filter(|_| is_on_disk) else { return Ok(None) };
+        let Some(there) = look(&self.devices, medium).there.filter(|_| is_on_disk) else {
+            return Ok(None);
+        };
         let (segments, grown) = match self.lacking_segments(&there) {
             Ok(Lacking { segments, grown, .. }) => (segments, grown),
             Err(CellError::Device(_)) => return Ok(None),
@@ -126,7 +128,7 @@ impl Cell {
         medium: &Medium,
         address: &Address,
     ) -> Result<Option<HashSet<SegmentId>>> {
-        let AtHand { absent, there, .. } = look(medium);
+        let AtHand { absent, there, .. } = look(&self.devices, medium);
         if address.is_sequential() {
             return Ok(absent.is_none().then(HashSet::new));
         }

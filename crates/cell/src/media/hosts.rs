@@ -44,14 +44,14 @@ pub(crate) fn at_other_host(idb: &Idb, medium: &Medium) -> Option<CellError> {
 }
 
 /// Whether another host has a medium, and it is not at hand here.
-pub(crate) fn is_elsewhere(idb: &Idb, medium: &Medium) -> bool {
-    other_host(idb, medium).is_some() && look_here(idb, medium).absent.is_some()
+pub(crate) fn is_elsewhere(cell: &Cell, medium: &Medium) -> bool {
+    other_host(&cell.idb, medium).is_some() && look_here(cell, medium).absent.is_some()
 }
 
 /// Looks whether a medium is where it was last seen. What is in the place that another host's has there says nothing of it.
-pub(super) fn look_here(idb: &Idb, medium: &Medium) -> AtHand {
-    let found = look(medium);
-    match has_it(idb, medium) {
+pub(super) fn look_here(cell: &Cell, medium: &Medium) -> AtHand {
+    let found = look(&cell.devices, medium);
+    match has_it(&cell.idb, medium) {
         Some(why) if found.absent.is_some() || found.problem.is_some() && found.there.is_none() => {
             AtHand { absent: Some(why), ..AtHand::default() }
         }
@@ -75,8 +75,7 @@ impl Cell {
         for medium in self.idb.media()? {
             let Some(other) = other_host(&self.idb, &medium) else { continue };
             // What is out of the house no host has at hand.
-            if self.idb.management(medium.id)?.exported_us.is_some()
-                || !is_elsewhere(&self.idb, &medium)
+            if self.idb.management(medium.id)?.exported_us.is_some() || !is_elsewhere(self, &medium)
             {
                 continue;
             }

@@ -4,7 +4,7 @@ use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
-use capstan_devices::open::{self, Writable};
+use capstan_devices::open::Writable;
 use capstan_engine::message::shell_word;
 use capstan_format::block::is_block_size;
 use capstan_format::id::VersionId;
@@ -101,7 +101,7 @@ pub(crate) fn check_location(to: &str) -> Result<()> {
 impl Cell {
     /// Makes a medium in an empty or new directory, or on a blank tape.
     pub fn media_init(&self, address: &Address, wanted: &Initialise) -> Result<MediumInfo> {
-        patiently(|| self.media_init_now(address, wanted))
+        patiently(&self.devices, || self.media_init_now(address, wanted))
     }
 
     /// The same, at once: what others have is an error.
@@ -126,7 +126,7 @@ impl Cell {
                 shown(there.header().medium, &there.header().label)
             ))
         };
-        if let Ok(there) = open::medium(address) {
+        if let Ok(there) = self.devices.medium(address) {
             return Err(held(&there));
         }
         self.refuse_taken(address, wanted.new_medium)?;
@@ -136,7 +136,7 @@ impl Cell {
             // Where another one gets it meanwhile, this one gets a number.
             None => check_text_of_label(&label)?,
         }
-        let opened = open::writable(address, || self.new_medium(&label, size), None)?;
+        let opened = self.devices.writable(address, || self.new_medium(&label, size), None)?;
         let judge = |there: &FileMedium, is_new| if is_new { Ok(()) } else { Err(held(there)) };
         let device = opened.judged(judge)?;
         let row = self.put_medium_of(address, device.medium().header())?;
@@ -274,7 +274,7 @@ impl Cell {
             }
         }
         // A tape that has another medium is none to erase.
-        match patiently(|| Ok(open::member(tape)?)) {
+        match patiently(&self.devices, || Ok(self.devices.member(tape)?)) {
             Ok(there) if there.header().medium == medium.id => {
                 return Err(CellError::BadInput(format!(
                     "{called} is on its tape; leave --foreign out"
@@ -293,10 +293,10 @@ impl Cell {
             Err(e) => return Err(e),
         }
         self.refuse_read(medium.id)?;
-        capstan_devices::tape::refuse_worm(tape)?;
+        self.devices.refuse_worm(tape)?;
         let holdings = self.idb.holdings(medium.id)?;
         let forgotten = self.forget_lost(medium.clone())?;
-        capstan_devices::tape::erase(tape, false)?;
+        self.devices.erase_tape(tape, false)?;
         let wanted = Initialise {
             label: Some(LabelRule::plain(medium.label)),
             pool: management.pool,

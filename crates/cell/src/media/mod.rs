@@ -30,7 +30,7 @@ use std::path::Path;
 
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
-use capstan_devices::open;
+use capstan_devices::host::DeviceHost;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_format::keys::PairId;
 use capstan_format::record::MediumHeader;
@@ -158,7 +158,7 @@ impl Cell {
         let holdings = self.idb.holdings(medium.id)?;
         let versions = self.idb.versions_on_medium(medium.id)?;
         let kept = keeps.of(&versions);
-        let at_hand = look_here(&self.idb, medium);
+        let at_hand = look_here(self, medium);
         let appendable = match &management.pool {
             Some(name) => self.idb.pool(name)?.is_none_or(|p| p.appendable),
             None => true,
@@ -224,7 +224,7 @@ impl Cell {
     /// The medium where it was last seen, which has to be that one.
     pub(crate) fn open_medium(&self, medium: &Medium) -> Result<FileMedium> {
         let address: Address = medium.device.parse()?;
-        let there = open::known(&address, wanted(medium)).map_err(|e| {
+        let there = self.devices.known(&address, wanted(medium)).map_err(|e| {
             let away = at_other_host(&self.idb, medium);
             away.unwrap_or_else(|| {
                 CellError::BadInput(format!(
@@ -335,14 +335,14 @@ fn label_for(media: &[Medium], id: MediumId, own: &str) -> String {
 }
 
 /// Looks whether a medium is where it was last seen.
-fn look(medium: &Medium) -> AtHand {
+fn look(devices: &DeviceHost, medium: &Medium) -> AtHand {
     let mut found = AtHand::default();
     let path = match medium.device.parse() {
         Ok(Address::File(path)) => path,
-        Ok(address @ Address::Array(_)) => return look_at_array(medium, &address, found),
+        Ok(address @ Address::Array(_)) => return look_at_array(devices, medium, &address, found),
         // Nobody loads a tape to look at it.
         Ok(Address::Tape(tape)) => {
-            let place = whereabouts::place_of(&tape);
+            let place = whereabouts::place_of(devices, &tape);
             found.absent = absent(&tape, &place);
             let place = place.ok().flatten();
             found.tapes = whereabouts::tapes_of(&Address::Tape(tape), |_| place);
@@ -379,16 +379,21 @@ fn look(medium: &Medium) -> AtHand {
 }
 
 /// The same of an array: it is at hand if enough of its members are.
-fn look_at_array(medium: &Medium, address: &Address, mut found: AtHand) -> AtHand {
+fn look_at_array(
+    devices: &DeviceHost,
+    medium: &Medium,
+    address: &Address,
+    mut found: AtHand,
+) -> AtHand {
     // Nobody loads tapes to look at them.
     if address.is_sequential() {
-        let (absent, lacking) = lacking_tapes(address);
+        let (absent, lacking) = lacking_tapes(devices, address);
         (found.absent, found.lost) = (absent, lacking);
-        let place = |tape: &TapeAddress| whereabouts::place_of(tape).ok().flatten();
+        let place = |tape: &TapeAddress| whereabouts::place_of(devices, tape).ok().flatten();
         found.tapes = whereabouts::tapes_of(address, place);
         return found;
     }
-    match open::medium(address) {
+    match devices.medium(address) {
         Ok(there) if there.header().medium != medium.id => {
             let other = &there.header().label;
             found.absent = Some(format!("medium '{other}' is in its place"));
@@ -408,8 +413,8 @@ fn look_at_array(medium: &Medium, address: &Address, mut found: AtHand) -> AtHan
 }
 
 /// Why a tape is not in its library, if it is not.
-pub(crate) fn absent_tape(tape: &TapeAddress) -> Option<String> {
-    absent(tape, &whereabouts::place_of(tape))
+pub(crate) fn absent_tape(devices: &DeviceHost, tape: &TapeAddress) -> Option<String> {
+    absent(tape, &whereabouts::place_of(devices, tape))
 }
 
 fn absent(
@@ -424,19 +429,23 @@ fn absent(
 }
 
 /// Why too few tapes of an array are where they were last seen, if so; and what lacks of it in any case.
-pub(crate) fn lacking_tapes(address: &Address) -> (Option<String>, Vec<String>) {
+pub(crate) fn lacking_tapes(
+    devices: &DeviceHost,
+    address: &Address,
+) -> (Option<String>, Vec<String>) {
     match address {
         Address::Tape(tape) => {
-            let unknown = tape.tape.is_none() && !open::is_by_hand(tape).unwrap_or(true);
+            let unknown = tape.tape.is_none() && !devices.is_by_hand(tape).unwrap_or(true);
             let why = match unknown {
                 true => Some("it is not known which tape it is".to_owned()),
-                false => absent_tape(tape),
+                false => absent_tape(devices, tape),
             };
             let lacking = why.iter().map(|why| format!("{tape}: {why}")).collect();
             (why, lacking)
         }
         Address::Array(array) => {
-            let members: Vec<_> = array.members.iter().map(lacking_tapes).collect();
+            let members: Vec<_> =
+                array.members.iter().map(|member| lacking_tapes(devices, member)).collect();
             let lost = members.iter().filter(|(why, _)| why.is_some()).count();
             let lacking: Vec<String> = members.into_iter().flat_map(|(_, all)| all).collect();
             let broken = lost > array.layout.parity();

@@ -5,10 +5,10 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::mounts::whole;
-use capstan_devices::{DeviceError, open};
 use capstan_format::id::MediumId;
 use capstan_idb::{ID_DIGITS_LEAST, Medium};
 
@@ -42,8 +42,8 @@ impl Cell {
                 return known.min_by_key(|(rank, _)| *rank).map(|of| of.1).ok_or_else(unknown);
             }
             Address::Array(_) => {
-                open::wait_for(&address);
-                let id = open::medium(&address)?.header().medium;
+                self.devices.wait_for(&address);
+                let id = self.devices.medium(&address)?.header().medium;
                 return self.idb.medium(id)?.ok_or_else(unknown);
             }
             _ => return Err(unknown()),

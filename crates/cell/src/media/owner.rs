@@ -2,7 +2,7 @@
 
 use capstan_devices::address::{Address, LibraryName};
 use capstan_devices::file::FileMedium;
-use capstan_devices::open::{self, Unjudged, Writable};
+use capstan_devices::open::{Unjudged, Writable};
 use capstan_engine::entropy::Entropy;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{CellId, MediumId};
@@ -57,7 +57,7 @@ impl Cell {
     /// Refuses to write to a medium that is another cell's, that counts as out of the house, or that is retired. Nothing is
     /// touched yet. Returns which medium is there, if any.
     pub(crate) fn refuse_others(&self, address: &Address) -> Result<Option<MediumId>> {
-        let (header, is_whole) = match open::medium(address) {
+        let (header, is_whole) = match self.devices.medium(address) {
             Ok(medium) => (medium.header().clone(), medium.header_problem().is_none()),
             Err(e) => {
                 self.refuse_overwritten(address, Err(&e))?;
@@ -180,7 +180,9 @@ impl Cell {
             None => what.parse::<Address>()?,
         };
         match &address {
-            Address::Tape(library) if library.tape.is_none() && !open::is_by_hand(library)? => {
+            Address::Tape(library)
+                if library.tape.is_none() && !self.devices.is_by_hand(library)? =>
+            {
                 self.adopt_library(&library.library, unencrypted)
             }
             _ => {
@@ -196,8 +198,8 @@ impl Cell {
         unencrypted: bool,
         observer: &dyn Observer,
     ) -> Result<Medium> {
-        open::wait_for(address);
-        let medium = open::medium(address)?;
+        self.devices.wait_for(address);
+        let medium = self.devices.medium(address)?;
         if self.other_cell(medium.header())?.is_none() && medium.header().cell.is_some() {
             let name = shown(medium.header().medium, &medium.header().label);
             return Err(CellError::BadInput(format!(
@@ -208,7 +210,8 @@ impl Cell {
             self.refuse_open(&medium, address)?;
         }
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let opened = patiently(|| Ok(open::writable(address, nobody, None)?))?;
+        let opened =
+            patiently(&self.devices, || Ok(self.devices.writable(address, nobody, None)?))?;
         let device = opened.judged(|now, _| refuse_other(&medium, now))?;
         let row = self.put_medium_of(address, device.medium().header())?;
         self.record_unknown(device.medium(), &Ears::new(observer))?;
@@ -300,7 +303,7 @@ impl Cell {
 
     /// A medium of this cell, held for writing. It has to be there. One that others have is waited for.
     pub(crate) fn hold(&self, medium: &Medium) -> Result<Writable> {
-        patiently(|| self.hold_now(medium))
+        patiently(&self.devices, || self.hold_now(medium))
     }
 
     /// The same, at once.
@@ -309,7 +312,7 @@ impl Cell {
         self.refuse_others(&address)?;
         let there = self.open_medium(medium)?;
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let device = self.judged(&address, open::writable(&address, nobody, None)?)?;
+        let device = self.judged(&address, self.devices.writable(&address, nobody, None)?)?;
         refuse_other(&there, device.medium())?;
         Ok(device)
     }

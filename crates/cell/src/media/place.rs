@@ -5,10 +5,11 @@
 
 use std::path::Path;
 
+use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::{FileMedium, InDirectory, look_in};
+use capstan_devices::host::DeviceHost;
 use capstan_devices::mounts::{MountTables, whole};
-use capstan_devices::{DeviceError, open};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
@@ -25,7 +26,7 @@ impl Cell {
     /// Refuses to make a medium where nothing is now and another one was, or where a disk is not mounted, unless that is asked
     /// for. Who finds a medium there, or anything else, says so himself. Nothing is touched.
     pub(crate) fn refuse_taken(&self, address: &Address, new_medium: bool) -> Result<()> {
-        if new_medium || !is_bare(address) {
+        if new_medium || !is_bare(&self.devices, address) {
             return Ok(());
         }
         self.refuse_taken_but(address, None)
@@ -38,7 +39,7 @@ impl Cell {
         array: MediumId,
         new_medium: bool,
     ) -> Result<()> {
-        if new_medium || !is_bare(address) {
+        if new_medium || !is_bare(&self.devices, address) {
             return Ok(());
         }
         self.refuse_taken_but(address, Some(array))
@@ -54,7 +55,7 @@ impl Cell {
         if address.is_sequential() || matches!(address, Address::Null { .. }) {
             return Ok(None);
         }
-        let there = open::medium(address).ok().map(|there| there.header().clone());
+        let there = self.devices.medium(address).ok().map(|there| there.header().clone());
         let last = match there {
             Some(header) => Some((header.medium, header.label)),
             None if new_medium => None,
@@ -156,7 +157,7 @@ fn not_mounted(place: &Path, point: &Path) -> CellError {
 }
 
 /// Whether nothing is at a device, so that a medium would be made there.
-fn is_bare(address: &Address) -> bool {
+fn is_bare(devices: &DeviceHost, address: &Address) -> bool {
     match address {
         Address::File(path) => match FileMedium::open(path) {
             Ok(_) => false,
@@ -164,7 +165,7 @@ fn is_bare(address: &Address) -> bool {
             Err(e) => matches!(e, DeviceError::NoMedium(_)),
         },
         Address::Tape(tape) if tape.tape.is_some() => {
-            matches!(open::medium(address), Err(DeviceError::NoMedium(_)))
+            matches!(devices.medium(address), Err(DeviceError::NoMedium(_)))
         }
         // A drive that stands alone has another tape each time.
         Address::Tape(_) | Address::Null { .. } => false,

@@ -1,7 +1,6 @@
 //! Blank tapes of libraries: what a pool takes that may, and many made media at once.
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
-use capstan_devices::tape::done_reading;
 use capstan_idb::{Medium, Pool, RotationSet};
 use globset::GlobBuilder;
 
@@ -155,7 +154,7 @@ impl Cell {
         dry_run: bool,
         each: &mut dyn FnMut(&str, &Made),
     ) -> Result<u64> {
-        if library.tape.is_some() || capstan_devices::open::is_by_hand(library)? {
+        if library.tape.is_some() || self.devices.is_by_hand(library)? {
             return Err(CellError::BadInput(format!(
                 "{library} is one tape, or a drive that stands alone; --barcodes is for the tapes of a library"
             )));
@@ -174,7 +173,9 @@ impl Cell {
         if let Some(pool) = &wanted.pool {
             self.pool(pool)?;
         }
-        let held = capstan_devices::tape::inventory(&library.resolved().library)
+        let held = self
+            .devices
+            .inventory(&library.resolved().library)
             .map_err(capstan_devices::DeviceError::from)?;
         let mut known: Vec<Candidate> =
             self.tapes_in_order(&library.resolved(), ByDrive::default())?;
@@ -241,7 +242,7 @@ impl Cell {
             }
         };
         // Others get its drive.
-        done_reading(&address);
+        self.devices.done_reading(&address);
         made
     }
 

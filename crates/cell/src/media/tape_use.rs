@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Weak;
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
-use capstan_devices::tape::ledger::{Event, keep_with, note_use};
+use capstan_devices::tape::ledger::Event;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Idb, Management};
@@ -25,7 +25,7 @@ impl Cell {
         // This outlives the cell, which closes its database when it ends.
         let idb = std::sync::Arc::downgrade(&self.idb);
         let unknown = Unknown::default();
-        keep_with(Box::new(move |event| {
+        self.devices.keep_with(Box::new(move |event| {
             if let Some(idb) = Weak::upgrade(&idb) {
                 let _ = keep(&idb, &unknown, event);
             }
@@ -39,7 +39,7 @@ impl Cell {
         if !device.is_tape() {
             return Ok(());
         }
-        note_use(header.medium, device);
+        self.devices.note_use(header.medium, device);
         let management = self.idb.management(header.medium)?;
         // Who wrote behind that would be warned at once that the end is near.
         let has_ended = used(&management).is_some_and(|used| used > 1.0 - END_SHARE);

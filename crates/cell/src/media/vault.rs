@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use capstan_devices::address::{Address, LibraryName};
+use capstan_devices::host::DeviceHost;
 use capstan_format::id::VersionId;
 use capstan_idb::{Medium, Pool};
 use capstan_tape::changer::Place;
@@ -119,7 +120,7 @@ impl Cell {
     pub fn vault_report(&self, library: Option<&LibraryName>) -> Result<VaultReport> {
         if let Some(name) = library {
             // One that is not there has nothing to say, and that is no empty list.
-            library::open(name)?;
+            library::open(&self.devices, name)?;
         }
         let mut report = VaultReport::default();
         let mut media = self.media_list(None)?;
@@ -139,7 +140,7 @@ impl Cell {
             }
             let tapes = carried(info, library);
             for name in tapes.iter().filter_map(|what| what.tape.as_ref()).map(|t| &t.library) {
-                asked.entry(name.clone()).or_insert_with(|| unasked(name));
+                asked.entry(name.clone()).or_insert_with(|| unasked(&self.devices, name));
             }
             if is_out && judge.is_to_be_had(info)? {
                 let why = if info.holdings.segments > 0 { Fetch::Expired } else { Fetch::Free };
@@ -287,7 +288,7 @@ impl<'c> Judge<'c> {
             return false;
         };
         let of_library = self.busy.entry(library.clone());
-        of_library.or_insert_with(|| busy_drives(library)).contains(drive)
+        of_library.or_insert_with(|| busy_drives(&self.cell.devices, library)).contains(drive)
     }
 
     /// Why a medium of a pool with a vault belongs there, if it does.
@@ -338,16 +339,16 @@ fn location(info: &MediumInfo) -> String {
 }
 
 /// Why a library cannot be asked where its tapes are, if so.
-fn unasked(library: &str) -> Option<String> {
+fn unasked(devices: &DeviceHost, library: &str) -> Option<String> {
     let name = library.parse::<LibraryName>().map_err(|e| chain(&e));
-    let held = name
-        .and_then(|name| capstan_devices::tape::inventory(&name).map(drop).map_err(|e| chain(&e)));
+    let held = name.and_then(|name| devices.inventory(&name).map(drop).map_err(|e| chain(&e)));
     held.err()
 }
 
 /// The drives of a library that somebody uses.
-fn busy_drives(library: &str) -> HashSet<u32> {
-    let Some(status) = library.parse().ok().and_then(|name| library::status(&name).ok()) else {
+fn busy_drives(devices: &DeviceHost, library: &str) -> HashSet<u32> {
+    let Some(status) = library.parse().ok().and_then(|name| library::status(devices, &name).ok())
+    else {
         return HashSet::new();
     };
     let busy = status.drives.into_iter().filter(|drive| drive.info.in_use.is_some());

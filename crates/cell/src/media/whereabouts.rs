@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::host::DeviceHost;
 use capstan_idb::{Holdings, Management};
 use capstan_tape::changer::Place;
 
@@ -20,9 +21,9 @@ pub struct TapeAt {
 }
 
 /// Where a tape is in its library; or why that cannot be asked. A tape without a barcode lies on a shelf, or in its drive.
-pub(super) fn place_of(tape: &TapeAddress) -> Result<Option<Place>, String> {
+pub(super) fn place_of(devices: &DeviceHost, tape: &TapeAddress) -> Result<Option<Place>, String> {
     let Some(barcode) = tape.tape.as_deref() else { return Ok(None) };
-    match capstan_devices::tape::inventory(&tape.library) {
+    match devices.inventory(&tape.library) {
         Ok(held) => Ok(held.iter().find(|h| h.barcode == barcode).map(|h| h.place)),
         Err(e) => Err(crate::error::chain(&e)),
     }

@@ -460,7 +460,7 @@ impl Cell {
         let Some(medium) = only else { return Ok(None) };
         let Some(known) = self.idb.medium(medium)? else { return Ok(None) };
         // Its host does that.
-        if is_elsewhere(&self.idb, &known) {
+        if is_elsewhere(self, &known) {
             return Ok(None);
         }
         // Nothing is written to it now.

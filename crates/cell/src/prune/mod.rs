@@ -563,7 +563,7 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
-        ears.fill(&mut report);
+        ears.fill(&self.devices, &mut report);
         self.record(&mut report, "prune", None, started_us, status)
     }
 }

@@ -110,7 +110,7 @@ impl Cell {
     ) -> Result<Option<u64>> {
         let Some(medium) = self.idb.medium(id)? else { return Ok(None) };
         let Ok(Address::File(path)) = medium.device.parse() else { return Ok(None) };
-        if is_elsewhere(&self.idb, &medium) {
+        if is_elsewhere(self, &medium) {
             return Ok(None);
         }
         if FileMedium::open(&path).is_ok_and(|there| there.header().medium != id) {

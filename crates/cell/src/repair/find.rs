@@ -90,7 +90,7 @@ impl Repair<'_> {
         all.sort_by_key(|(_, here)| here.iter().map(|at| at.2).min());
         let total = all.iter().map(|((v, s), _)| views[*v].segments[*s].bytes).sum();
         let source = self.meters.of(Stage::Source);
-        let (found, _) = watched(&self.meters, self.ears, total, || {
+        let (found, _) = watched(self.cell.devices.waits(), &self.meters, self.ears, total, || {
             let mut found = Found::default();
             for ((v, s), places) in all {
                 if self.stop.0.load(Relaxed) {

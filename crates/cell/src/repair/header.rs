@@ -51,7 +51,7 @@ impl Cell {
         if request.dry_run {
             let text = format!("{file} would be written anew, as of {name}: {}", lost.problem);
             report.notes.push(text);
-            close(&mut report, Status::Completed, ears);
+            close(&self.devices, &mut report, Status::Completed, ears);
             return Ok(HeaderMended::All(Box::new(report)));
         }
         rewrite_header(&path, &header)?;
@@ -70,7 +70,7 @@ impl Cell {
             ),
         };
         report.notes.extend([format!("{file} was written anew"), next]);
-        close(&mut report, Status::Completed, ears);
+        close(&self.devices, &mut report, Status::Completed, ears);
         self.record(&mut report, REPAIR, None, started_us, Status::Completed)?;
         Ok(HeaderMended::All(Box::new(report)))
     }

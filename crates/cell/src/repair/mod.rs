@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_devices::address::Address;
+use capstan_devices::host::DeviceHost;
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::{MediumId, SessionId};
@@ -288,7 +289,7 @@ impl Repair<'_> {
         status: Status,
         mut report: Report,
     ) -> Result<Report> {
-        close(&mut report, status, self.ears);
+        close(&self.cell.devices, &mut report, status, self.ears);
         match session {
             Some(id) => {
                 report.session = id.to_string();
@@ -324,9 +325,9 @@ fn report_of(label: &str, started_us: i64, dry_run: bool) -> Report {
 }
 
 /// Says in a report how it ended.
-fn close(report: &mut Report, status: Status, ears: &Ears<'_>) {
+fn close(devices: &DeviceHost, report: &mut Report, status: Status, ears: &Ears<'_>) {
     report.status = status.to_string();
     report.end = rfc3339(now_us());
     report.peak_rss_bytes = peak_rss();
-    ears.fill(report);
+    ears.fill(devices, report);
 }

@@ -6,7 +6,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use capstan_devices::address::Address;
-use capstan_devices::open;
 
 use super::clean;
 use crate::Cell;
@@ -46,8 +45,7 @@ impl Cell {
         for known in self.idb.media()? {
             let Ok(address) = known.device.parse::<Address>() else { continue };
             // Where a medium was there may be other things now.
-            let is_there =
-                || open::medium(&address).is_ok_and(|there| there.header().medium == known.id);
+            let is_there = || self.is_at(known.id, &address);
             if address.directories().iter().any(|path| is_around(path)) && is_there() {
                 return Ok(Some(format!("medium '{}'", known.label)));
             }

@@ -29,7 +29,6 @@ use std::time::Instant;
 
 use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::Overview;
-use capstan_devices::tape;
 use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
@@ -270,7 +269,7 @@ impl Cell {
     ) -> Result<Sampled> {
         let begun = Instant::now();
         let started_us = now_us();
-        tape::read_through(request.spool.clone())?;
+        self.devices.read_through(request.spool.clone())?;
         self.check_pages(ears);
         let version = self.version(&request.version)?;
         self.say_clock(&request.version, &version, ears)?;
@@ -306,7 +305,7 @@ impl Cell {
             let report = dry_run(&view, &overview, &chosen, &scope, &run, ears)?;
             return Ok(report.into());
         }
-        let _asked = Self::ask_for(&to_bring);
+        let _asked = self.ask_for(&to_bring);
         // Those that are restored together have theirs together.
         let _booked = match turn {
             None => self.book_drives_of_versions(std::slice::from_ref(&view))?,
@@ -362,6 +361,7 @@ impl Cell {
         let prepared = restore.prepare();
         let total = prepared.as_ref().map_or((0, 0), |total| *total);
         let watched = Watched {
+            waits: self.devices.waits(),
             meters: &meters,
             lanes: Lanes { streams: workers as u32, processors: processors as u32 },
             ladder: None,
@@ -400,8 +400,7 @@ impl Cell {
             _ if ears.error_count() > 0 => Status::CompletedWithErrors,
             _ => Status::Completed,
         };
-        let elapsed = begun.elapsed().as_secs_f64();
-        let bytes = restore.counts.bytes.load(Relaxed);
+        let (elapsed, bytes) = (begun.elapsed().as_secs_f64(), restore.counts.bytes.load(Relaxed));
         let mut report = Report {
             status: status.to_string(),
             files: restore.counts.files.load(Relaxed),
@@ -426,13 +425,13 @@ impl Cell {
         }
         view.media.say_problems(ears);
         view.media.say_replicas(ears, &mut report);
-        let (drives, sees_to_drives) =
-            turn.map_or_else(|| (tape::take_sessions(), true), Turn::drives);
+        let alone = || (self.devices.take_sessions(), true);
+        let (drives, sees_to_drives) = turn.map_or_else(alone, |turn| turn.drives(&self.devices));
         report.set_drives_read(&drives);
         if sees_to_drives {
             self.clean_drives(&drives, &mut report, ears);
         }
-        ears.fill(&mut report);
+        ears.fill(&self.devices, &mut report);
         if arc.is_none() {
             run.record_end(status, &report)?;
         }
@@ -467,6 +466,7 @@ impl Cell {
         // One file comes after the other.
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as u32;
         let watched = Watched {
+            waits: self.devices.waits(),
             meters: &counts.meters,
             lanes: Lanes { streams: 1, processors },
             ladder: None,
@@ -515,10 +515,10 @@ impl Cell {
             report.set_stages(&counts.meters, seen.verdict, Flow::Restore);
         }
         files_of.media.say_replicas(ears, &mut report);
-        let drives = tape::take_sessions();
+        let drives = self.devices.take_sessions();
         report.set_drives_read(&drives);
         self.clean_drives(&drives, &mut report, ears);
-        ears.fill(&mut report);
+        ears.fill(&self.devices, &mut report);
         run.record_end(status, &report)?;
         Ok(report)
     }
@@ -655,7 +655,7 @@ fn dry_run(
     (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.data);
     report.pick = pick::list(view, overview, scope, &tally)?;
     report.media = report.pick.iter().map(|of| of.label.clone()).collect();
-    ears.fill(&mut report);
+    ears.fill(&view.cell.devices, &mut report);
     Ok(report)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use capstan_devices::tape;
+use capstan_devices::host::DeviceHost;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_tape::DriveSession;
 use parking_lot::{Condvar, Mutex};
@@ -87,14 +87,14 @@ impl Turn<'_> {
     }
 
     /// Has read all it needs; what the drives did, when all have. True for one of them, which sees to the drives.
-    pub fn drives(&self) -> (Vec<DriveSession>, bool) {
+    pub fn drives(&self, devices: &DeviceHost) -> (Vec<DriveSession>, bool) {
         self.end();
         let mut state = self.pace.state.lock();
         while state.done.len() < state.at.len() {
             self.pace.moved.wait(&mut state);
         }
         let is_first = state.drives.is_none();
-        (state.drives.get_or_insert_with(tape::take_sessions).clone(), is_first)
+        (state.drives.get_or_insert_with(|| devices.take_sessions()).clone(), is_first)
     }
 
     fn end(&self) {

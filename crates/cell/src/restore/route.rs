@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use capstan_catalog::places::SegmentPlace;
-use capstan_devices::operator;
 use capstan_format::id::{MediumId, SegmentNumber};
 
 use super::pace::Station;
@@ -114,7 +113,7 @@ impl Restore<'_> {
         }
         self.turn.inspect(|turn| turn.leave());
         let mut next = None;
-        operator::any_comes(&mut || {
+        cell.devices.operator().any_comes(&mut || {
             next = at_hand();
             next.is_some()
         });

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use capstan_catalog::row::{Ordinal, Row};
 use capstan_catalog::version::Overview;
 use capstan_devices::tape::WINDOW as TAPE_WINDOW;
-use capstan_devices::waits;
 use capstan_disk_agent::target::{Created, Target, TargetError, Worker};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
@@ -578,10 +577,10 @@ impl Restore<'_> {
             }
             let contents = self.view.contents(place)?;
             lap.busy(self.meters.of(Stage::Cell));
-            let waited = waits::waited();
+            let waited = self.view.cell.devices.waits().waited();
             let data = self.view.open_data(place);
             // To load is a stage of its own.
-            let waited = waits::waited().saturating_sub(waited);
+            let waited = self.view.cell.devices.waits().waited().saturating_sub(waited);
             self.meters.of(Stage::Device).busy(lap.split().saturating_sub(waited));
             let Ok((reader, layout)) = data else { continue };
             // A batch's data come behind it.

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
-use capstan_devices::open;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{Dangling, LogLevel, Medium, Segment};
@@ -159,7 +158,7 @@ impl Cell {
             return Ok(());
         }
         // One that is elsewhere is no contradiction; `media list` shows it.
-        let Ok(there) = open::medium(&address) else { return Ok(()) };
+        let Ok(there) = self.devices.medium(&address) else { return Ok(()) };
         if there.header().medium != medium.id {
             return Ok(());
         }

@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::file::FileMedium;
-use capstan_devices::open;
+use capstan_devices::host::DeviceHost;
 use capstan_devices::rait::find::{FoundTape, arrays_of};
-use capstan_devices::tape::done_reading;
 use capstan_engine::message::Code;
 use capstan_format::attachment::AttachmentKind;
 use capstan_format::id::CellId;
@@ -26,6 +25,7 @@ const NEAR: usize = 4;
 
 /// The tapes that somebody names who wants his database back.
 pub(super) struct Tapes {
+    devices: DeviceHost,
     named: String,
     /// Single tapes, or parts of arrays; or arrays that were named with their tapes.
     all: Vec<Address>,
@@ -37,16 +37,16 @@ pub(super) struct Tapes {
 
 impl Tapes {
     /// The tapes of a device; nothing where it is no tape and no library.
-    pub fn of(device: &Address) -> Result<Option<Self>> {
+    pub fn of(devices: &DeviceHost, device: &Address) -> Result<Option<Self>> {
         let names_libraries = match device {
-            Address::Tape(tape) => tape.tape.is_none() && !open::is_by_hand(tape)?,
-            Address::Array(array) => is_of_libraries(array)?,
+            Address::Tape(tape) => tape.tape.is_none() && !devices.is_by_hand(tape)?,
+            Address::Array(array) => is_of_libraries(devices, array)?,
             _ => false,
         };
         let mut all = Vec::new();
         for library in libraries_of(device).into_iter().filter(|_| names_libraries) {
             let tape = |barcode: &String| Address::Tape(library.with_tape(barcode));
-            all.extend(barcodes(&library)?.iter().map(tape));
+            all.extend(barcodes(devices, &library)?.iter().map(tape));
         }
         if !names_libraries {
             if !device.is_tape() {
@@ -55,7 +55,13 @@ impl Tapes {
             all.push(device.clone());
         }
         let only_arrays = matches!(device, Address::Array(_));
-        Ok(Some(Self { named: device.to_string(), all, only_arrays, media: Mutex::default() }))
+        Ok(Some(Self {
+            devices: devices.clone(),
+            named: device.to_string(),
+            all,
+            only_arrays,
+            media: Mutex::default(),
+        }))
     }
 
     /// The newest backup on them that is whole, opened. First their ends are looked at, then all of them.
@@ -95,10 +101,10 @@ impl Tapes {
         let mut is_patient = true;
         while let Some((address, is_last)) = all.pop_front() {
             if is_patient && (is_last || self.all.len() == 1) {
-                open::wait_for(address);
+                self.devices.wait_for(address);
             }
             let (header, is_busy) = match address {
-                Address::Tape(tape) if self.all.len() > 1 => match open::header_on(tape) {
+                Address::Tape(tape) if self.all.len() > 1 => match self.devices.header_on(tape) {
                     Ok(header) => (Some((tape, header)), false),
                     Err(e) => (None, e.is_busy()),
                 },
@@ -112,7 +118,7 @@ impl Tapes {
             }
             is_patient &= !(is_busy && is_last);
             if self.all.len() > 1 {
-                done_reading(address);
+                self.devices.done_reading(address);
             }
             if all.is_empty() {
                 all.extend(left.drain(..).map(|address| (address, true)));
@@ -120,7 +126,7 @@ impl Tapes {
         }
         for array in arrays_of(parts) {
             let address = Address::Array(array.address);
-            open::wait_for(&address);
+            self.devices.wait_for(&address);
             self.look_at(&address, depth, secrets, ears, &mut found)?;
         }
         found.sort_by_key(|(us, _)| std::cmp::Reverse(*us));
@@ -137,10 +143,10 @@ impl Tapes {
         found: &mut Vec<(i64, Found)>,
     ) -> Result<()> {
         let name = address.to_string();
-        let here = match open::medium(address) {
+        let here = match self.devices.medium(address) {
             Ok(medium) => {
                 self.media.lock().push((address.clone(), medium.header().cell));
-                match open_with(medium.header(), secrets) {
+                match open_with(&self.devices, medium.header(), secrets) {
                     Err(e) if e.is_of_keys() && self.all.len() > 1 => {
                         ears.say(Code::Sealed, "cell", &name, chain(&e));
                         return Ok(());

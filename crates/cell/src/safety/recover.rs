@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use capstan_devices::address::Address;
 use capstan_devices::file::{FileMedium, idb_backups};
+use capstan_devices::host::DeviceHost;
 use capstan_engine::message::Code;
 use capstan_engine::{durable, regular};
 use capstan_format::attachment::Attachment;
@@ -63,6 +64,7 @@ pub struct RecoveredMedium {
 
 /// Brings an internal database back into an empty home. `recovery` opens the backup; `secrets` names on encrypted media.
 pub fn recover(
+    devices: &DeviceHost,
     home: &Path,
     device: &Address,
     recovery: &Secrets,
@@ -81,7 +83,7 @@ pub fn recover(
         Err(e) => return Err(e.into()),
     };
     let ears = Ears::new(observer);
-    let tapes = Tapes::of(device)?;
+    let tapes = Tapes::of(devices, device)?;
     let Opened { from, manifest, files } = match &tapes {
         Some(tapes) => tapes.newest(recovery, &secrets, &ears)?,
         None => newest(&in_directory(device)?, recovery, &ears)?,
@@ -94,7 +96,7 @@ pub fn recover(
     if capstan_idb::names_server(home)? && home.join(DATABASE_FILE).exists() {
         super::move_database(home)?;
     }
-    let cell = Cell::open_begun(home, secrets)?;
+    let cell = Cell::open_begun(home, secrets)?.with_devices(devices.clone());
     if has_tables && cell.id != manifest.cell {
         return Err(CellError::BadInput(format!(
             "a recovery into {} was begun from a backup of cell {}, and this one is of cell {}; name a medium of the first, or \
@@ -356,8 +358,8 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<(MediumId, RecoveredMedium)> {
-        capstan_devices::open::wait_for(device);
-        let there = capstan_devices::open::medium(device)?;
+        self.devices.wait_for(device);
+        let there = self.devices.medium(device)?;
         let id = there.header().medium;
         let known = self.idb.management(id)?;
         let report = self.import(device, observer, stop);

@@ -100,7 +100,7 @@ impl Cell {
         checks.sort_by_key(|c| (order.get(&c.copy.1).copied(), c.copy.2));
         let meters = Meters::default();
         let total = checks.iter().map(|c| c.place.bytes).sum();
-        watched(&meters, ears, total, || {
+        watched(self.devices.waits(), &meters, ears, total, || {
             self.read_all(&checks, &mut checked, &meters, ears, stop);
         });
         checked.bytes = meters.of(Stage::Source).read().bytes;

@@ -18,7 +18,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_devices::address::Address;
-use capstan_devices::open::refuse_no_drive;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::id::{SessionId, VersionId};
@@ -115,7 +114,7 @@ impl Cell {
                 _ => Status::Failed,
             };
             report.status = status.to_string();
-            ears.fill(&mut report);
+            ears.fill(&self.devices, &mut report);
             report.staged = Some(staged);
             report.end = rfc3339(now_us());
             report.elapsed_s = begun.elapsed().as_secs_f64();
@@ -190,7 +189,7 @@ impl Cell {
         report.staged = Some(staged);
         let at = sources.media.iter().map(|s| s.row.device.clone()).collect::<Vec<_>>();
         self.back_up_idb_on(at.iter().map(String::as_str), &ears);
-        ears.fill(&mut report);
+        ears.fill(&self.devices, &mut report);
         self.record_moved(session, status, &report, None)?;
         self.back_up_idb(&request.device, progress.last.as_slice(), &ears, &mut report);
         self.retire_poor_tapes(&mut report, observer, stop);
@@ -243,7 +242,7 @@ impl Cell {
         let refused = |why: &str| Err(CellError::BadInput(why.to_owned()));
         refuse_new_medium_of(request.pool.as_deref(), request.new_medium)?;
         let device = request.pool.is_none().then_some(&request.device);
-        device.map_or(Ok(()), refuse_no_drive)?;
+        device.map_or(Ok(()), |device| self.devices.refuse_no_drive(device))?;
         self.check_by_drive(ByDrive::of_copy(request.encrypt), device)?;
         match &request.pool {
             Some(pool) => {

@@ -98,7 +98,7 @@ impl Cell {
             }
         }
         let mut said = Report::default();
-        ears.fill(&mut said);
+        ears.fill(&self.devices, &mut said);
         report.errors.append(&mut said.errors);
         report.faults.append(&mut said.faults);
         retired
@@ -119,7 +119,7 @@ impl Cell {
         let request = RetireRequest { medium: medium.id.to_string(), ..RetireRequest::default() };
         let done = self.media_retire(&request, observer, stop)?;
         // The session's drives are free for others.
-        capstan_devices::tape::release_idle();
+        self.devices.release_idle();
         match self.idb.management(medium.id)?.retired_us {
             Some(_) => Ok(done),
             None => Err(CellError::BadInput(format!(

@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_devices::address::Address;
-use capstan_devices::open;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::id::{MediumId, SessionId, VersionId};
@@ -92,7 +91,7 @@ impl Cell {
                 false => "nothing on it must stay",
             };
             report.notes.push(format!("'{}' is retired: {why}", row.label));
-            ears.fill(&mut report);
+            ears.fill(&self.devices, &mut report);
             report.status = Status::Completed.to_string();
             report.end = rfc3339(now_us());
             self.record(&mut report, RETIRE, None, started_us, Status::Completed)?;
@@ -243,7 +242,7 @@ impl Cell {
         }
         report.elapsed_s = begun_at.elapsed().as_secs_f64();
         report.end = rfc3339(now_us());
-        ears.fill(&mut report);
+        ears.fill(&self.devices, &mut report);
         self.record_moved(session, status, &report, None)?;
         self.back_up_idb(&to.device, copied.last.as_slice(), &ears, &mut report);
         Ok(report)
@@ -301,7 +300,7 @@ impl Cell {
         if !address.is_sequential() {
             return self.refuse_unreadable(row);
         }
-        match lacking_tapes(&address).0 {
+        match lacking_tapes(&self.devices, &address).0 {
             None => Ok(()),
             Some(why) => Err(CellError::BadInput(format!(
                 "medium '{}' cannot be read: {why}; bring it back, or say --no-copy if nothing of it can be had",
@@ -312,7 +311,7 @@ impl Cell {
 
     /// Refuses a medium that cannot be read now, while its copy's is at hand to be written.
     fn refuse_unreadable(&self, row: &Medium) -> Result<()> {
-        let there = open::known(&row.device.parse()?, wanted(row)).map_err(|e| {
+        let there = self.devices.known(&row.device.parse()?, wanted(row)).map_err(|e| {
             match e.is_busy() {
                 true => CellError::BadInput(format!(
                     "medium '{}' cannot be read while another is written: {}; two drives have to be free, or name a place with \
@@ -320,7 +319,7 @@ impl Cell {
                     row.label,
                     chain(&e)
                 )),
-                false => not_there(&self.idb, e, row),
+                false => not_there(self, e, row),
             }
         })?;
         self.open_drive_key(there.header())

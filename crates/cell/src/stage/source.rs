@@ -136,7 +136,7 @@ impl Cell {
             // Each host stages its own.
             if of_pool
                 && !medium.device.parse::<Address>()?.is_sequential()
-                && !is_elsewhere(&self.idb, &medium)
+                && !is_elsewhere(self, &medium)
             {
                 disks.push(medium);
             }

@@ -76,7 +76,7 @@ impl Cell {
         passed.extend(sources.ids().into_iter().map(|id| (id, "is what is to be copied")));
         let (block_size, new_medium) = (request.block_size, request.new_medium);
         let wanted = Wanted { block_size, by_drive, new_medium, as_it_is: false };
-        let mut queue = Queue::begin();
+        let mut queue = Queue::begin(&self.devices);
         let member = loop {
             let mut chosen = None;
             let address = match &request.pool {
@@ -88,7 +88,7 @@ impl Cell {
                 None => request.device.clone(),
             };
             if let Address::File(_) | Address::Array(_) = &address
-                && let Ok(there) = capstan_devices::open::medium(&address)
+                && let Ok(there) = self.devices.medium(&address)
                 && sources.has(there.header().medium)
             {
                 return Err(CellError::BadInput(format!(

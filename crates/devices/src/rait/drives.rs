@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::address::ArrayAddress;
+use crate::DeviceError;
 use crate::address::{Address, LibraryName, TapeAddress};
-use crate::{DeviceError, library};
+use crate::host::DeviceHost;
 
 /// The drives of the libraries that an array's tapes lie in.
 pub(super) struct Drives(HashMap<LibraryName, Count>);
@@ -35,12 +36,12 @@ impl Drives {
     }
 
     /// Takes a drive for a tape.
-    pub fn take(&mut self, tape: &TapeAddress) -> Result<(), DeviceError> {
+    pub fn take(&mut self, host: &DeviceHost, tape: &TapeAddress) -> Result<(), DeviceError> {
         let name = tape.library.resolved();
         let Some(count) = self.0.get_mut(&name) else { return Ok(()) };
         let drives = match count.drives {
             Some(drives) => drives,
-            None => library::open(&name)?.elements().drives,
+            None => host.library(&name)?.elements().drives,
         };
         count.drives = Some(drives);
         if count.taken >= drives {
@@ -64,10 +65,10 @@ impl Drives {
 
 /// Refuses an array that cannot be written, as it has more tapes in a library than that has drives. Tapes of a library that is not
 /// there are lost members, like any others.
-pub fn check(array: &ArrayAddress) -> Result<(), DeviceError> {
+pub fn check(host: &DeviceHost, array: &ArrayAddress) -> Result<(), DeviceError> {
     let mut drives = Drives::of(array);
     let tapes = Address::Array(array.clone()).tapes();
-    tapes.iter().try_for_each(|tape| match drives.take(tape) {
+    tapes.iter().try_for_each(|tape| match drives.take(host, tape) {
         Err(e @ DeviceError::TooFewDrives { .. }) => Err(e),
         _ => Ok(()),
     })

@@ -12,7 +12,7 @@ use super::make::{Claims, NewId, claims, make_one};
 use crate::DeviceError;
 use crate::address::{Address, TapeAddress};
 use crate::file::{self, InDirectory};
-use crate::open::named;
+use crate::host::DeviceHost;
 use crate::tape;
 
 /// An array of which some members are still to be made.
@@ -44,23 +44,23 @@ impl Found {
 
 /// Whether an array is half made: at each of its members is nothing, or the header of a member of this array and nothing else. What cannot be
 /// looked at counts as something else: who opens the array says what is wrong.
-pub fn look(address: &ArrayAddress) -> Option<HalfMade> {
-    drives::check(address).ok()?;
-    match look_at_array(address)? {
+pub fn look(host: &DeviceHost, address: &ArrayAddress) -> Option<HalfMade> {
+    drives::check(host, address).ok()?;
+    match look_at_array(host, address)? {
         Found::Half(plan) if plan.header.array.is_none() => Some(HalfMade(plan)),
         _ => None,
     }
 }
 
 /// The header of a member of an array on a tape that has nothing else: no segment was ever written to it.
-pub fn member_without_data(tape: &TapeAddress) -> Option<MediumHeader> {
-    match look_at(&Address::Tape(tape.clone()))? {
+pub fn member_without_data(host: &DeviceHost, tape: &TapeAddress) -> Option<MediumHeader> {
+    match look_at(host, &Address::Tape(tape.clone()))? {
         Found::Made(header) => Some(header).filter(MediumHeader::is_array),
         Found::Blank | Found::Half(_) => None,
     }
 }
 
-fn look_at(address: &Address) -> Option<Found> {
+fn look_at(host: &DeviceHost, address: &Address) -> Option<Found> {
     match address {
         Address::File(path) => match file::look_in(path).ok()? {
             InDirectory::Nothing => Some(Found::Blank),
@@ -68,22 +68,23 @@ fn look_at(address: &Address) -> Option<Found> {
             InDirectory::More => None,
         },
         Address::Tape(of) => {
-            let of = named(of).ok()?;
-            match tape::is_blank(of).ok()? {
+            let of = host.named(of).ok()?;
+            match tape::is_blank(host, of).ok()? {
                 true => Some(Found::Blank),
-                false if tape::has_header_only(of).ok()? => {
-                    tape::open_member(of).ok().map(|there| Found::Made(there.header().clone()))
-                }
+                false if tape::has_header_only(host, of).ok()? => tape::open_member(host, of)
+                    .ok()
+                    .map(|there| Found::Made(there.header().clone())),
                 false => None,
             }
         }
-        Address::Array(array) => look_at_array(array),
+        Address::Array(array) => look_at_array(host, array),
         Address::Null { .. } => None,
     }
 }
 
-fn look_at_array(array: &ArrayAddress) -> Option<Found> {
-    let found: Vec<Found> = array.members.iter().map(look_at).collect::<Option<_>>()?;
+fn look_at_array(host: &DeviceHost, array: &ArrayAddress) -> Option<Found> {
+    let found: Vec<Found> =
+        array.members.iter().map(|member| look_at(host, member)).collect::<Option<_>>()?;
     let mut taken = BTreeSet::new();
     let mut header = None;
     for member in found.iter().filter_map(Found::header) {
@@ -132,10 +133,10 @@ impl HalfMade {
 
     /// Makes them. Before anything is written all tapes among them are there, and nobody else's. A member that another process made
     /// meanwhile stays as it is.
-    pub fn make(&self, new_id: NewId<'_>) -> Result<(), DeviceError> {
+    pub fn make(&self, host: &DeviceHost, new_id: NewId<'_>) -> Result<(), DeviceError> {
         let mut tapes = Claims::new();
         for member in self.blank() {
-            tapes.extend(claims(member, &[])?);
+            tapes.extend(claims(host, member, &[])?);
         }
         self.0.make(&tapes, new_id)
     }

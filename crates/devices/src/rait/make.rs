@@ -11,17 +11,17 @@ use super::address::ArrayAddress;
 use crate::DeviceError;
 use crate::address::{Address, TapeAddress};
 use crate::file::{FileDevice, InDirectory, io_error, look_in};
-use crate::open::named;
+use crate::host::DeviceHost;
 use crate::tape::Claim;
 
 /// Makes identities for new members.
 pub type NewId<'a> = &'a dyn Fn() -> io::Result<MediumId>;
 
 /// Whether nothing is on any of the members: then they are to be made. An error if something is in the way.
-pub(crate) fn is_blank(members: &[Address]) -> Result<bool, DeviceError> {
+pub(crate) fn is_blank(host: &DeviceHost, members: &[Address]) -> Result<bool, DeviceError> {
     let mut failed = None;
     for tape in members.iter().flat_map(Address::tapes) {
-        match named(&tape).and_then(crate::tape::is_blank) {
+        match host.named(&tape).and_then(|tape| crate::tape::is_blank(host, tape)) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             // It may be a lost member of an array that is there.
@@ -38,8 +38,8 @@ pub(crate) fn is_blank(members: &[Address]) -> Result<bool, DeviceError> {
 }
 
 /// The same, with the directories that are to be made: all that has to be there is there before anything is written.
-pub(crate) fn is_blank_place(members: &[Address]) -> Result<bool, DeviceError> {
-    if !is_blank(members)? {
+pub(crate) fn is_blank_place(host: &DeviceHost, members: &[Address]) -> Result<bool, DeviceError> {
+    if !is_blank(host, members)? {
         return Ok(false);
     }
     for path in members.iter().flat_map(Address::directories) {
@@ -55,21 +55,26 @@ pub(crate) fn is_blank_place(members: &[Address]) -> Result<bool, DeviceError> {
 /// Makes all members of an array with that header, of the array. Its tapes are blank, or hold one of the media that `may_go` and
 /// nothing of it. Before anything is written all of them are there, and nobody else's.
 pub fn make(
+    host: &DeviceHost,
     address: &ArrayAddress,
     header: &MediumHeader,
     may_go: &[MediumId],
     new_id: NewId<'_>,
 ) -> Result<(), DeviceError> {
-    let tapes = claims(&Address::Array(address.clone()), may_go)?;
+    let tapes = claims(host, &Address::Array(address.clone()), may_go)?;
     make_members(address, header, &tapes, new_id)
 }
 
 /// Tapes that are this process's until they are made.
 pub(super) type Claims = HashMap<TapeAddress, Claim>;
 
-pub(super) fn claims(of: &Address, may_go: &[MediumId]) -> Result<Claims, DeviceError> {
+pub(super) fn claims(
+    host: &DeviceHost,
+    of: &Address,
+    may_go: &[MediumId],
+) -> Result<Claims, DeviceError> {
     let claim = |tape: TapeAddress| {
-        let claim = Claim::on(named(&tape)?, may_go)?;
+        let claim = Claim::on(host, host.named(&tape)?, may_go)?;
         Ok((tape, claim))
     };
     of.tapes().into_iter().map(claim).collect()
@@ -90,11 +95,12 @@ fn make_members(
 
 /// Makes a blank member with that header.
 pub(super) fn make_member(
+    host: &DeviceHost,
     member: &Address,
     header: &MediumHeader,
     new_id: NewId<'_>,
 ) -> Result<(), DeviceError> {
-    make_one(member, header, &claims(member, &[])?, new_id)
+    make_one(member, header, &claims(host, member, &[])?, new_id)
 }
 
 pub(super) fn make_one(

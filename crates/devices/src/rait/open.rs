@@ -22,8 +22,8 @@ use super::unfinished;
 use crate::address::Address;
 use crate::file::{FileDevice, FileMedium, io_error, lock_header};
 use crate::held::HeldMedium;
+use crate::host::DeviceHost;
 use crate::null::NullDevice;
-use crate::open;
 use crate::storage::{RealStorage, Storage};
 use crate::tape::TapeDevice;
 use crate::{Device, DeviceError};
@@ -58,8 +58,8 @@ pub fn member_alone(header: &MediumHeader, path: &str) -> DeviceError {
 }
 
 /// The identity of the medium that a member has, whatever array it is of.
-pub fn look(member: &Address) -> Result<MediumId, DeviceError> {
-    let found = open_member(member, &mut Drives::of_members(std::slice::from_ref(member)))?;
+pub fn look(host: &DeviceHost, member: &Address) -> Result<MediumId, DeviceError> {
+    let found = open_member(host, member, &mut Drives::of_members(std::slice::from_ref(member)))?;
     match found.header.array {
         Some(_) => Ok(found.header.medium),
         None => Err(DeviceError::NotOfArray {
@@ -70,20 +70,20 @@ pub fn look(member: &Address) -> Result<MediumId, DeviceError> {
 }
 
 /// Opens the medium that an array is, to read.
-pub fn medium(address: &ArrayAddress) -> Result<FileMedium, DeviceError> {
-    open(address)?.medium()
+pub fn medium(host: &DeviceHost, address: &ArrayAddress) -> Result<FileMedium, DeviceError> {
+    open(host, address)?.medium()
 }
 
 /// The medium that an array is, held: nobody else writes to it.
-pub fn hold(address: &ArrayAddress) -> Result<HeldMedium, DeviceError> {
-    let opened = open(address)?;
+pub fn hold(host: &DeviceHost, address: &ArrayAddress) -> Result<HeldMedium, DeviceError> {
+    let opened = open(host, address)?;
     let locks = opened.lock()?;
     Ok(HeldMedium::new(opened.medium()?, locks))
 }
 
 /// The medium that an array is, held for changes of its header and its segments. Segments are written by [`device`].
-pub fn manage(address: &ArrayAddress) -> Result<FileDevice, DeviceError> {
-    let opened = open(address)?;
+pub fn manage(host: &DeviceHost, address: &ArrayAddress) -> Result<FileDevice, DeviceError> {
+    let opened = open(host, address)?;
     let locks = opened.lock()?;
     FileDevice::on(opened.storage.clone(), &opened.address.to_string(), locks, None)
 }
@@ -107,16 +107,24 @@ impl Opened {
 
 /// Opens an array of which enough is there. Where its tapes are more than there are drives for, it does without the last of them
 /// as long as it can.
-pub fn open(address: &ArrayAddress) -> Result<Opened, DeviceError> {
-    open_with(address, &mut Drives::of(address))
+pub fn open(host: &DeviceHost, address: &ArrayAddress) -> Result<Opened, DeviceError> {
+    open_with(host, address, &mut Drives::of(address))
 }
 
-fn open_with(address: &ArrayAddress, drives: &mut Drives) -> Result<Opened, DeviceError> {
-    let found = address.members.iter().map(|member| open_member(member, drives)).collect();
+fn open_with(
+    host: &DeviceHost,
+    address: &ArrayAddress,
+    drives: &mut Drives,
+) -> Result<Opened, DeviceError> {
+    let found = address.members.iter().map(|member| open_member(host, member, drives)).collect();
     assemble(address, found)
 }
 
-fn open_member(address: &Address, drives: &mut Drives) -> Result<Member, DeviceError> {
+fn open_member(
+    host: &DeviceHost,
+    address: &Address,
+    drives: &mut Drives,
+) -> Result<Member, DeviceError> {
     let member = |medium: FileMedium, directories| Member {
         storage: medium.storage.clone(),
         header: medium.header().clone(),
@@ -142,9 +150,9 @@ fn open_member(address: &Address, drives: &mut Drives) -> Result<Member, DeviceE
             Ok(member(medium, vec![path.clone()]))
         }
         Address::Tape(tape) => {
-            let tape = open::named(tape)?;
-            drives.take(tape)?;
-            match crate::tape::open_member(tape) {
+            let tape = host.named(tape)?;
+            drives.take(host, tape)?;
+            match crate::tape::open_member(host, tape) {
                 Ok(medium) => Ok(member(medium, Vec::new())),
                 Err(e) => {
                     drives.give_back(tape);
@@ -153,7 +161,7 @@ fn open_member(address: &Address, drives: &mut Drives) -> Result<Member, DeviceE
             }
         }
         Address::Array(array) => {
-            let opened = open_with(array, drives)?;
+            let opened = open_with(host, array, drives)?;
             Ok(Member {
                 header: opened.storage.header(),
                 storage: opened.storage,
@@ -287,6 +295,7 @@ fn place_of(
 
 /// An array to write to.
 pub struct ArrayDevice {
+    host: DeviceHost,
     /// The device.
     pub device: RaitDevice,
     /// What the array says of itself.
@@ -305,7 +314,9 @@ impl ArrayDevice {
         let tapes = Address::Array(self.address.clone()).tapes();
         for tape in tapes.iter().filter(|_| self.header.is_drive_encrypted()) {
             // A tape that is lost is no reason.
-            if let Err(e @ TapeError::CannotEncrypt { .. }) = crate::tape::check_encrypts(tape) {
+            if let Err(e @ TapeError::CannotEncrypt { .. }) =
+                crate::tape::check_encrypts(&self.host, tape)
+            {
                 return Err(e.into());
             }
         }
@@ -324,7 +335,7 @@ impl ArrayDevice {
         drop((self.device, self.held));
         let mut left = Vec::new();
         for member in &self.address.members {
-            left.append(&mut open::writable_member(member)?.erase(secure)?);
+            left.append(&mut self.host.writable_member(member)?.erase(secure)?);
         }
         Ok(left)
     }
@@ -338,13 +349,12 @@ impl ArrayDevice {
             return device.replace_header(header);
         }
         // Tapes are overwritten from their begin, each by itself.
-        let lost = self.lost;
         drop((self.device, self.held));
         for (place, member) in self.address.members.iter().enumerate() {
-            if !lost.contains(&place) {
-                let id = look(member)?;
+            if !self.lost.contains(&place) {
+                let id = look(&self.host, member)?;
                 let header = header.of_member(id, self.address.layout, place);
-                open::writable_member(member)?.begin_anew(&header)?;
+                self.host.writable_member(member)?.begin_anew(&header)?;
             }
         }
         Ok(())
@@ -354,32 +364,35 @@ impl ArrayDevice {
 /// Opens an array to write, and makes it where all members are blank. `new` is the header of an array made now;
 /// `block_size` the block size asked for, if any. What is `unfit` is left out, as far as the array can do without it.
 pub fn device(
+    host: &DeviceHost,
     address: &ArrayAddress,
     new: &dyn Fn() -> io::Result<MediumHeader>,
     block_size: Option<u32>,
     unfit: Unfit<'_>,
 ) -> Result<ArrayDevice, DeviceError> {
-    drives::check(address)?;
+    drives::check(host, address)?;
     let new_id = || Ok(new()?.medium);
-    if is_blank_place(&address.members)? {
+    if is_blank_place(host, &address.members)? {
         let header = new().map_err(io_error("make a new medium in", &address.to_string()))?;
-        make(address, &header.as_array(), &[], &new_id)?;
+        make(host, address, &header.as_array(), &[], &new_id)?;
     }
-    let opened = open(address)?;
+    let opened = open(host, address)?;
     let header = opened.storage.header();
     if let Some(want) = block_size.filter(|want| *want != header.block_size) {
         let (path, have) = (opened.address.to_string(), header.block_size);
         return Err(DeviceError::BlockSize { path, have, want });
     }
     let mut locks = Vec::new();
-    let device = write_to(&opened, &mut locks, unfit)?;
+    let device = write_to(host, &opened, &mut locks, unfit)?;
     let held = HeldMedium::new(opened.medium()?, locks);
     let lost = opened.storage.lost().into_iter().map(|l| l.member).collect();
-    Ok(ArrayDevice { device, header, address: opened.address, held, lost })
+    let host = host.clone();
+    Ok(ArrayDevice { host, device, header, address: opened.address, held, lost })
 }
 
 /// The device of an array that was opened to read; its members are locked.
 fn write_to(
+    host: &DeviceHost,
     opened: &Opened,
     locks: &mut Vec<File>,
     unfit: Unfit<'_>,
@@ -395,7 +408,7 @@ fn write_to(
             Some(lost) => Err(DeviceError::MemberLost(lost.error.clone())),
             None => match unfit_now.iter().find(|(of, _)| *of == place) {
                 Some((_, why)) => Err(DeviceError::MemberLost(why.clone())),
-                None => fit_member_device(member, locks, unfit),
+                None => fit_member_device(host, member, locks, unfit),
             },
         };
         match device {
@@ -408,13 +421,15 @@ fn write_to(
 }
 
 pub(super) fn member_device(
+    host: &DeviceHost,
     address: &Address,
     locks: &mut Vec<File>,
 ) -> Result<Box<dyn Device>, DeviceError> {
-    fit_member_device(address, locks, &|_| Vec::new())
+    fit_member_device(host, address, locks, &|_| Vec::new())
 }
 
 fn fit_member_device(
+    host: &DeviceHost,
     address: &Address,
     locks: &mut Vec<File>,
     unfit: Unfit<'_>,
@@ -425,8 +440,8 @@ fn fit_member_device(
             locks.extend(device.locks()?);
             Ok(Box::new(device))
         }
-        Address::Tape(tape) => Ok(Box::new(TapeDevice::open_member(tape, nobody, None)?)),
-        Address::Array(array) => Ok(Box::new(write_to(&open(array)?, locks, unfit)?)),
+        Address::Tape(tape) => Ok(Box::new(TapeDevice::open_member(host, tape, nobody, None)?)),
+        Address::Array(array) => Ok(Box::new(write_to(host, &open(host, array)?, locks, unfit)?)),
         Address::Null { .. } => Err(DeviceError::KeepsNothing),
     }
 }

@@ -14,6 +14,7 @@ use super::storage::number_of;
 use super::unfinished::Mark;
 use crate::address::Address;
 use crate::file::{GONE_SUFFIX, io_error, segment_number};
+use crate::host::DeviceHost;
 use crate::storage::{RealStorage, Storage};
 use crate::{Device, DeviceError};
 
@@ -34,6 +35,7 @@ pub type Follow<'a> = &'a mut dyn FnMut(u64) -> bool;
 /// Writes a member of an array anew, on a blank device, or in a directory where that was begun before and did not end. The array is
 /// to be held meanwhile.
 pub fn member(
+    host: &DeviceHost,
     array: &Opened,
     place: usize,
     onto: &Address,
@@ -43,16 +45,16 @@ pub fn member(
     let at = onto.to_string();
     let mark = Mark::new(array.storage.header().medium, place, onto);
     mark.clear()?;
-    if !is_blank_place(std::slice::from_ref(onto))? {
+    if !is_blank_place(host, std::slice::from_ref(onto))? {
         return Err(DeviceError::NotBlank(at));
     }
     let id = new_id().map_err(io_error("make a new medium in", &at))?;
     array.storage.note_rebuilt(place, id);
     let header = array.storage.header_of(id, place);
     mark.put()?;
-    make_member(onto, &header, new_id)?;
+    make_member(host, onto, &header, new_id)?;
     let mut locks = Vec::new();
-    let mut device = member_device(onto, &mut locks)?;
+    let mut device = member_device(host, onto, &mut locks)?;
     let mut names = array.storage.list().map_err(io_error("list", &array.address.to_string()))?;
     names.sort_by_key(|name| number_of(name));
     let mut rebuilt = Rebuilt::default();

@@ -1,25 +1,29 @@
 //! A drive that stands alone: a library with one drive, no slots and no robot but the operator.
 
+use std::sync::Arc;
+
 use capstan_scsi::find::Found;
 use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
 use capstan_tape::{Changer, TapeDrive, TapeError};
 
+use super::Initiator;
 use super::changer::info_of;
 use super::drive::{Expect, ScsiDrive, eject};
 
 /// A drive that stands alone.
 pub(super) struct Alone {
+    initiator: Arc<Initiator>,
     name: String,
     found: Found,
 }
 
 impl Alone {
-    pub fn new(device: &str, found: Found) -> Self {
-        Self { name: device.to_owned(), found }
+    pub fn new(initiator: Arc<Initiator>, device: &str, found: Found) -> Self {
+        Self { initiator, name: device.to_owned(), found }
     }
 
     fn drive(&self) -> Result<ScsiDrive, TapeError> {
-        ScsiDrive::open(&self.name, &self.name, Expect::Anything)
+        ScsiDrive::open(&self.initiator, &self.name, &self.name, Expect::Anything)
     }
 
     fn says(&self, problem: &str) -> TapeError {
@@ -63,12 +67,12 @@ impl Changer for Alone {
 
     fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
         self.refuse_other(number)?;
-        eject(&self.name, &self.name)
+        eject(&self.initiator, &self.name, &self.name)
     }
 
     fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {
         self.refuse_other(number)?;
-        Ok(info_of(&self.found))
+        Ok(info_of(&self.initiator.locks, &self.found))
     }
 
     fn clean(&mut self, _: u32, _: Place) -> Result<Option<u32>, TapeError> {

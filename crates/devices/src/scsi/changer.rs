@@ -3,7 +3,6 @@
 //! The changer's device is open only while something is asked of it: other processes of this host take turns with a lock.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,18 +12,20 @@ use capstan_scsi::element::{Element, ElementKind};
 use capstan_scsi::inquiry::Identity;
 use capstan_scsi::{self as scsi, Inventory, holders};
 use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
-use capstan_tape::{Changer, TapeDrive, TapeError, leaving, lock};
+use capstan_tape::lock::{Lock, Locks};
+use capstan_tape::{Changer, TapeDrive, TapeError, leaving};
 
 use super::drive::{Expect, ScsiDrive, eject};
 use super::errors::explain;
 use super::units::{Reached, Unit};
-use super::{cleaning, lock_path, transport};
+use super::{Initiator, cleaning, lock_path};
 
 /// How long a robot that another process uses is waited for: a move takes minutes, a look into every slot up to an hour.
 const ROBOT_PATIENCE: Duration = Duration::from_secs(20 * 60);
 
 /// A library with a robot.
 pub(super) struct ScsiLibrary {
+    initiator: Arc<Initiator>,
     name: String,
     lock: PathBuf,
     /// What its robot is called on all hosts: nodes have other names on each.
@@ -50,7 +51,7 @@ struct Robot {
     reserved: bool,
     /// Where it is noted that somebody may have changed tapes.
     disturbed: Arc<AtomicBool>,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Drop for Robot {
@@ -80,8 +81,13 @@ fn in_turn<T>(
 }
 
 impl ScsiLibrary {
-    pub fn open(device: &str, identity: &Identity) -> Result<Self, TapeError> {
+    pub fn open(
+        initiator: Arc<Initiator>,
+        device: &str,
+        identity: &Identity,
+    ) -> Result<Self, TapeError> {
         let mut this = Self {
+            initiator,
             name: device.to_owned(),
             lock: lock_path("changer", identity, device),
             robot_name: match identity.serial.is_empty() {
@@ -106,7 +112,7 @@ impl ScsiLibrary {
 
     fn robot(&self) -> Result<Robot, TapeError> {
         let what = format!("the robot of library {}", self.name);
-        let lock = lock::wait(&self.lock, &what, ROBOT_PATIENCE)?;
+        let lock = self.initiator.locks.wait(&self.lock, &what, ROBOT_PATIENCE)?;
         let (changer, reserved) = in_turn(ROBOT_PATIENCE, PAUSE, || self.reserved())
             .map_err(|e| explain(e, &self.name))?;
         Ok(Robot { changer, reserved, disturbed: self.disturbed.clone(), _lock: lock })
@@ -114,7 +120,7 @@ impl ScsiLibrary {
 
     /// The changer, and whether it is reserved for this host now.
     fn reserved(&self) -> Result<(scsi::Changer, bool), scsi::Error> {
-        let mut changer = transport(&self.name).and_then(scsi::Changer::on)?;
+        let mut changer = self.initiator.transport(&self.name).and_then(scsi::Changer::on)?;
         let reserved = changer.reserve()?;
         Ok((changer, reserved))
     }
@@ -148,7 +154,7 @@ impl ScsiLibrary {
     /// The device that a drive is.
     fn unit(&mut self, address: u16) -> Result<Option<&Unit>, TapeError> {
         if self.units.is_none() {
-            let reached = Reached::from(&self.name, self.drives.len());
+            let reached = Reached::from(&self.initiator, &self.name, self.drives.len());
             let reached = reached.map_err(|e| explain(e, &self.name))?;
             self.units = Some(reached.assign(&self.drive_elements));
         }
@@ -175,7 +181,7 @@ impl ScsiLibrary {
     }
 
     /// Holds the drives of places, so that nobody begins to use one whose tape is about to go.
-    fn hold_drives(&mut self, places: &[Place]) -> Result<Vec<File>, TapeError> {
+    fn hold_drives(&mut self, places: &[Place]) -> Result<Vec<Lock>, TapeError> {
         let mut held = Vec::new();
         for place in places {
             let Place::Drive(number) = place else { continue };
@@ -183,7 +189,7 @@ impl ScsiLibrary {
             let Some(unit) = self.unit(self.address(*place)?)?.cloned() else { continue };
             let what = format!("drive {number} of library {}", self.name);
             let path = lock_path("drive", &unit.found.identity, &unit.found.name);
-            held.push(lock::take(&path, &what)?);
+            held.push(self.initiator.locks.take(&path, &what)?);
             // Programs that know nothing of our locks.
             let others = holders::find(&unit.found.numbers);
             if !others.is_empty() {
@@ -257,7 +263,11 @@ impl Changer for ScsiLibrary {
     fn claim_drive(&mut self, number: u32) -> Result<Box<dyn Send>, TapeError> {
         let unit = self.device(number)?;
         let path = lock_path("claim", &unit.found.identity, &unit.found.name);
-        Ok(Box::new(lock::take(&path, &format!("drive {number} of library {}", self.name))?))
+        Ok(Box::new(
+            self.initiator
+                .locks
+                .take(&path, &format!("drive {number} of library {}", self.name))?,
+        ))
     }
 
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
@@ -270,12 +280,12 @@ impl Changer for ScsiLibrary {
             Some(element) => Expect::Tape(element.barcode.as_deref().unwrap_or_default()),
             None => Expect::Nothing,
         };
-        Ok(Box::new(ScsiDrive::open(&unit.found.name, &name, expect)?))
+        Ok(Box::new(ScsiDrive::open(&self.initiator, &unit.found.name, &name, expect)?))
     }
 
     fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
         let unit = self.device(number)?;
-        eject(&unit.found.name, &format!("drive {number} of {}", self.name))
+        eject(&self.initiator, &unit.found.name, &format!("drive {number} of {}", self.name))
     }
 
     fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {
@@ -286,7 +296,10 @@ impl Changer for ScsiLibrary {
             return Ok(DriveInfo { model, note, ..DriveInfo::default() });
         };
         let note = "its device is told by its order, since the library does not say serial numbers";
-        Ok(DriveInfo { note: unit.by_order.then(|| note.to_owned()), ..info_of(&unit.found) })
+        Ok(DriveInfo {
+            note: unit.by_order.then(|| note.to_owned()),
+            ..info_of(&self.initiator.locks, &unit.found)
+        })
     }
 
     fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
@@ -296,7 +309,7 @@ impl Changer for ScsiLibrary {
         let _held = self.hold_drives(&[Place::Drive(drive)])?;
         let why = |e| explain(e, &self.name);
         robot.changer.move_medium(from, to).map_err(why)?;
-        let cleaned = cleaning::wait(&unit.found.name);
+        let cleaned = cleaning::wait(&self.initiator, &unit.found.name);
         cleaning::take_back(&mut robot.changer, to, from).map_err(why)?;
         match cleaned.map_err(why)? {
             None => Ok(None),
@@ -306,10 +319,11 @@ impl Changer for ScsiLibrary {
 }
 
 /// What is known of a device without opening it.
-pub(crate) fn info_of(found: &scsi::find::Found) -> DriveInfo {
+pub(crate) fn info_of(locks: &Locks, found: &scsi::find::Found) -> DriveInfo {
     let identity = &found.identity;
-    let ours = lock::holder(&lock_path("drive", identity, &found.name))
-        .or_else(|| lock::holder(&lock_path("claim", identity, &found.name)));
+    let ours = locks
+        .holder(&lock_path("drive", identity, &found.name))
+        .or_else(|| locks.holder(&lock_path("claim", identity, &found.name)));
     let others = || Some(holders::find(&found.numbers)).filter(|o| !o.is_empty());
     DriveInfo {
         model: format!("{} {}", identity.vendor, identity.product),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use capstan_scsi::{Changer, Drive, Error};
 use capstan_tape::leaving;
 
-use super::transport;
+use super::Initiator;
 
 const PAUSE: Duration = Duration::from_secs(2);
 /// Makers say one to five minutes.
@@ -26,9 +26,9 @@ enum State {
 }
 
 /// Waits until a drive that got a cleaning tape is done. What went wrong, if anything.
-pub(super) fn wait(device: &str) -> Result<Option<String>, Error> {
+pub(super) fn wait(initiator: &Initiator, device: &str) -> Result<Option<String>, Error> {
     // One that answers nothing while it cleans is no news.
-    let mut drive = transport(device).and_then(Drive::on)?;
+    let mut drive = initiator.transport(device).and_then(Drive::on)?;
     let start = Instant::now();
     let mut seen = false;
     let ended = loop {

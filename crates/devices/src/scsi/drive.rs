@@ -1,15 +1,15 @@
 //! A real drive as a [`TapeDrive`].
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_scsi::log::Statistics as Counted;
 use capstan_scsi::sense::Sense;
 use capstan_scsi::transport::Left;
 use capstan_scsi::{BLOCK_MAX, Drive, Error, Read as Found, Written as Came, alerts, encryption};
-use capstan_tape::lock;
+use capstan_tape::lock::Lock;
 use capstan_tape::mechanics::Statistics;
 use capstan_tape::{
     Alert, Counters, DriveKey, DriveModel, Media, Read, Severity, Speeds, Spot, TapeDrive,
@@ -18,8 +18,8 @@ use capstan_tape::{
 
 use super::counted::{counted_since, model_of};
 use super::errors::explain;
-use super::owed::{self, Debt, Owed};
-use super::{lock_path, transport};
+use super::owed::{Debt, Owed};
+use super::{Initiator, lock_path};
 
 /// Loading takes minutes, and for a new LTO-9 tape, which the drive first gets to know, up to two hours.
 const LOAD: Duration = Duration::from_secs(150 * 60);
@@ -37,6 +37,7 @@ pub(super) enum Expect<'a> {
 
 /// A drive of this process.
 pub(super) struct ScsiDrive {
+    initiator: Arc<Initiator>,
     name: String,
     pub(super) drive: Drive,
     /// What is in it, for messages.
@@ -68,16 +69,16 @@ pub(super) struct ScsiDrive {
     /// It may have a key of ours, also where giving or taking it failed.
     may_have_key: bool,
     lock_path: PathBuf,
-    lock: Option<File>,
+    lock: Option<Lock>,
 }
 
 /// Unloads what is in a drive, whether it can be read or not.
-pub(super) fn eject(device: &str, name: &str) -> Result<(), TapeError> {
+pub(super) fn eject(initiator: &Initiator, device: &str, name: &str) -> Result<(), TapeError> {
     let why = |e| explain(e, &format!("in {name}"));
-    let mut drive = transport(device).and_then(Drive::on).map_err(why)?;
+    let mut drive = initiator.transport(device).and_then(Drive::on).map_err(why)?;
     let path = lock_path("drive", drive.identity(), device);
-    owed::take_up(&path, name)?;
-    let _lock = lock::take(&path, name)?;
+    initiator.debts.take_up(&path, name)?;
+    let _lock = initiator.locks.take(&path, name)?;
     // Whoever locked it in, perhaps, was killed.
     let _ = drive.prevent_removal(false);
     match drive.unload() {
@@ -88,12 +89,19 @@ pub(super) fn eject(device: &str, name: &str) -> Result<(), TapeError> {
 
 impl ScsiDrive {
     /// Opens a drive for this process alone, and gets ready what is in it.
-    pub fn open(device: &str, name: &str, expect: Expect<'_>) -> Result<Self, TapeError> {
-        let drive = transport(device).and_then(Drive::on);
-        Self::on(drive.map_err(|e| explain(e, &format!("in {name}")))?, device, name, expect)
+    pub fn open(
+        initiator: &Arc<Initiator>,
+        device: &str,
+        name: &str,
+        expect: Expect<'_>,
+    ) -> Result<Self, TapeError> {
+        let drive = initiator.transport(device).and_then(Drive::on);
+        let drive = drive.map_err(|e| explain(e, &format!("in {name}")))?;
+        Self::on(initiator, drive, device, name, expect)
     }
 
     pub(super) fn on(
+        initiator: &Arc<Initiator>,
         mut drive: Drive,
         device: &str,
         name: &str,
@@ -105,8 +113,8 @@ impl ScsiDrive {
         };
         let why = |e| explain(e, &tape);
         let path = lock_path("drive", drive.identity(), device);
-        owed::take_up(&path, name)?;
-        let lock = lock::take(&path, name)?;
+        initiator.debts.take_up(&path, name)?;
+        let lock = initiator.locks.take(&path, name)?;
         // Some answer neither without a tape, nor while who was killed still has it moved.
         let block_max = match drive.block_limits() {
             Err(Error::NoMedium { .. }) => BLOCK_MAX,
@@ -118,6 +126,7 @@ impl ScsiDrive {
             reserved => reserved.map_err(why)?,
         };
         let mut this = Self {
+            initiator: initiator.clone(),
             name: name.to_owned(),
             drive,
             tape,
@@ -248,7 +257,8 @@ impl ScsiDrive {
             return self.refuse_empty();
         }
         let again = |this: &mut Self| {
-            this.drive.reconnect()?;
+            let initiator = this.initiator.clone();
+            this.drive.reconnect(initiator.reconnects())?;
             this.gone = false;
             this.reserved = this.drive.reserve()?;
             this.loaded = this.wait_for_tape(Expect::Anything)?;
@@ -455,7 +465,7 @@ impl Drop for ScsiDrive {
         }
         // One that is lost, and has no key, is no more ours to tell.
         if owed.key || self.drive.left(Duration::ZERO) != Left::No {
-            owed::later(Debt {
+            self.initiator.debts.later(Debt {
                 drive: self.drive.hand_over(),
                 name: std::mem::take(&mut self.name),
                 tape: std::mem::take(&mut self.tape),

@@ -5,14 +5,15 @@
 //! meanwhile tells nothing: the next command that opens the drive takes a key away that it did not set, and its own locks and
 //! reservations replace what was left.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use capstan_scsi::patience::Reconnects;
 use capstan_scsi::transport::Left;
 use capstan_scsi::{Drive, Error};
 use capstan_tape::TapeError;
+use capstan_tape::lock::Lock;
 use parking_lot::Mutex;
 
 /// For so long a drive that is at work keeps a process that gave it a key: longer than any of them winds.
@@ -72,53 +73,60 @@ pub(super) struct Debt {
     pub owed: Owed,
     /// Its lock file.
     pub path: PathBuf,
-    pub _lock: Option<File>,
+    pub _lock: Option<Lock>,
 }
 
-static DEBTS: Mutex<Vec<Debt>> = Mutex::new(Vec::new());
+/// The drives of a host that are to be told yet.
+#[derive(Default)]
+pub(super) struct Debts(Mutex<Vec<Debt>>);
 
-/// Has a drive told later.
-pub(super) fn later(debt: Debt) {
-    DEBTS.lock().push(debt);
-}
-
-/// Lets go of a drive that this process is about to open again: it is told then. Refused as long as it is at work.
-pub(super) fn take_up(path: &Path, name: &str) -> Result<(), TapeError> {
-    let mut debts = DEBTS.lock();
-    let is_it = |debt: &mut Debt| debt.path == path;
-    if debts.iter_mut().any(|d| is_it(d) && d.drive.left(Duration::ZERO) == Left::AtWork) {
-        let holder = "an earlier command of this session, at which it still is".to_owned();
-        return Err(TapeError::Busy { what: name.to_owned(), holder });
+impl Debts {
+    /// Has a drive told later.
+    pub fn later(&self, debt: Debt) {
+        self.0.lock().push(debt);
     }
-    debts.retain_mut(|debt| !is_it(debt));
-    Ok(())
-}
 
-/// Tells all drives what was not told, at the end of the process. `say` gets what is worth knowing, in sentences.
-pub fn settle(say: &dyn Fn(&str)) {
-    settle_those(&|_| true, say);
-}
+    /// Lets go of a drive that this host is about to open again: it is told then. Refused as long as it is at work.
+    pub fn take_up(&self, path: &Path, name: &str) -> Result<(), TapeError> {
+        let mut debts = self.0.lock();
+        let is_it = |debt: &mut Debt| debt.path == path;
+        if debts.iter_mut().any(|d| is_it(d) && d.drive.left(Duration::ZERO) == Left::AtWork) {
+            let holder = "an earlier command of this session, at which it still is".to_owned();
+            return Err(TapeError::Busy { what: name.to_owned(), holder });
+        }
+        debts.retain_mut(|debt| !is_it(debt));
+        Ok(())
+    }
 
-pub(super) fn settle_those(which: &dyn Fn(&Path) -> bool, say: &dyn Fn(&str)) {
-    let mut debts: Vec<Debt> = DEBTS.lock().extract_if(.., |debt| which(&debt.path)).collect();
-    // Those that are waited for come last.
-    debts.sort_by_key(|debt| debt.owed.key);
-    let begun = Instant::now();
-    debts.into_iter().for_each(|debt| debt.settle(begun, say));
+    /// Tells all drives what was not told; waits for those that have a key, `most` at most. `say` gets what is worth knowing, in sentences.
+    pub fn settle(&self, reconnects: &Reconnects, most: Duration, say: &dyn Fn(&str)) {
+        let mut debts = std::mem::take(&mut *self.0.lock());
+        // Those that are waited for come last.
+        debts.sort_by_key(|debt| debt.owed.key);
+        let begun = Instant::now();
+        debts.into_iter().for_each(|debt| debt.settle(reconnects, begun, most, say));
+    }
 }
 
 impl Debt {
     /// Tells the drive as soon as it hears.
-    fn settle(mut self, begun: Instant, say: &dyn Fn(&str)) {
+    fn settle(
+        mut self,
+        reconnects: &Reconnects,
+        begun: Instant,
+        most: Duration,
+        say: &dyn Fn(&str),
+    ) {
         let most = match (self.owed.key, self.drive.left(Duration::ZERO)) {
             (false, _) => Duration::ZERO,
             (true, Left::No) => SILENT,
             (true, Left::AtWork | Left::Over) => AT_WORK,
-        };
+        }
+        .min(most);
         let mut was_said = false;
         loop {
             let rest = most.saturating_sub(begun.elapsed());
-            let why = match self.attempt(rest.min(PAUSE)) {
+            let why = match self.attempt(reconnects, rest.min(PAUSE)) {
                 Ok(()) => return,
                 Err(why) => why,
             };
@@ -144,11 +152,11 @@ impl Debt {
         }
     }
 
-    fn attempt(&mut self, patience: Duration) -> Result<(), String> {
+    fn attempt(&mut self, reconnects: &Reconnects, patience: Duration) -> Result<(), String> {
         if self.drive.left(patience) == Left::AtWork {
             return Err("it is still at work".to_owned());
         }
-        self.drive.reconnect().map_err(|e| e.to_string())?;
+        self.drive.reconnect(reconnects).map_err(|e| e.to_string())?;
         self.owed.tell(&mut self.drive).map_err(|e| e.to_string())
     }
 }

@@ -6,16 +6,17 @@
 mod model;
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use capstan_scsi as scsi;
 use capstan_scsi::transport::TransportError;
 use capstan_tape::{Counters, DriveKey, Read, Spot, TapeDrive, TapeError, Written};
 use model::{Model, Object, Positions};
+use parking_lot::Mutex;
 
 use super::drive::{Expect, ScsiDrive};
-use super::owed;
+use super::{Initiator, Reconnects};
 
 const MARK: Object = Object::Filemark;
 
@@ -35,8 +36,12 @@ fn model(serial: &'static str) -> Model {
 }
 
 fn open(model: &Model) -> ScsiDrive {
+    open_at(&Arc::default(), model)
+}
+
+fn open_at(initiator: &Arc<Initiator>, model: &Model) -> ScsiDrive {
     let drive = scsi::Drive::on(Box::new(model.clone())).unwrap();
-    let opened = ScsiDrive::on(drive, "model", "drive 1", Expect::Tape("A00001L9"));
+    let opened = ScsiDrive::on(initiator, drive, "model", "drive 1", Expect::Tape("A00001L9"));
     let serial = model.with(|state| state.serial);
     let name = format!("capstan-drive-{serial}.lock");
     let _ = std::fs::remove_file(std::path::Path::new("/run/lock").join(&name));
@@ -226,52 +231,55 @@ fn leave_at_work(model: &Model, time: Duration) {
     });
 }
 
-/// Tells the drive with that serial number what it was not told; what is said to somebody meanwhile.
-fn settle(serial: &'static str) -> Vec<String> {
+/// Tells the drives what they were not told; what is said to somebody meanwhile.
+fn settle(initiator: &Initiator) -> Vec<String> {
     let said = RefCell::new(Vec::new());
-    let is_it = |path: &Path| path.to_string_lossy().contains(serial);
-    owed::settle_those(&is_it, &|words| said.borrow_mut().push(words.to_owned()));
+    initiator.debts.settle(initiator.reconnects(), Duration::MAX, &|words| {
+        said.borrow_mut().push(words.to_owned())
+    });
     said.into_inner()
 }
 
 #[test]
 fn a_drive_that_is_left_at_work_forgets_its_key_before_the_process_ends() {
+    let initiator = Arc::default();
     let model = model("T-LEFT-AT-WORK");
     model.with(|state| state.tape = vec![block(1), block(2)]);
-    let mut drive = open(&model);
+    let mut drive = open_at(&initiator, &model);
     drive.set_key(Some(&DriveKey::new([0x42; 32]))).unwrap();
     leave_at_work(&model, Duration::from_millis(2500));
     assert!(drive.locate(spot(0, 1, 1)).is_err());
     drop(drive);
     assert!(model.with(|state| state.encrypting), "it hears nothing now");
     let again = scsi::Drive::on(Box::new(model.clone())).unwrap();
-    let Err(busy) = ScsiDrive::on(again, "model", "drive 1", Expect::Anything) else {
+    let Err(busy) = ScsiDrive::on(&initiator, again, "model", "drive 1", Expect::Anything) else {
         panic!("it was opened while it was at work");
     };
     assert!(busy.to_string().contains("at which it still is"), "{busy}");
     model.sent();
-    let said = settle("T-LEFT-AT-WORK");
+    let said = settle(&initiator);
     assert_eq!(model.with(|state| (state.encrypting, state.key.clone())), (false, Vec::new()));
     // Its tape may be taken out, and it is reserved no more.
     let sent = model.sent();
     assert!(sent.contains(&0x1e) && sent.contains(&0x17), "{sent:x?}");
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].starts_with("drive 1 has the encryption key of tape A00001L9"), "{said:?}");
-    open(&model);
+    open_at(&initiator, &model);
 }
 
 #[test]
 fn a_drive_without_a_key_that_is_left_at_work_is_not_waited_for() {
+    let initiator = Arc::default();
     let model = model("T-LEFT-IN-CLEAR");
     model.with(|state| state.tape = vec![block(1), block(2)]);
     for (time, is_told) in [(Duration::from_secs(60), false), (Duration::ZERO, true)] {
-        let mut drive = open(&model);
+        let mut drive = open_at(&initiator, &model);
         leave_at_work(&model, time);
         assert!(drive.locate(spot(0, 1, 1)).is_err());
         drop(drive);
         model.sent();
         let begun = Instant::now();
-        assert_eq!(settle("T-LEFT-IN-CLEAR"), [""; 0]);
+        assert_eq!(settle(&initiator), [""; 0]);
         assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
         assert_eq!(model.sent().contains(&0x17), is_told, "{time:?}");
     }
@@ -279,32 +287,61 @@ fn a_drive_without_a_key_that_is_left_at_work_is_not_waited_for() {
 
 #[test]
 fn a_lost_drive_with_a_key_forgets_it_by_who_opens_it_next() {
+    let initiator = Arc::default();
     let model = model("T-LOST-KEY");
     model.with(|state| state.tape = vec![block(1), block(2)]);
     let lost = || Err(TransportError::Lost("the link is down".to_owned()));
-    let mut drive = open(&model);
+    let mut drive = open_at(&initiator, &model);
     drive.set_key(Some(&DriveKey::new([0x42; 32]))).unwrap();
     model.with(|state| state.instead.push_back((0x92, lost())));
     assert!(drive.locate(spot(0, 1, 1)).is_err());
     drop(drive);
     // The same process, which has its lock already.
-    drop(open(&model));
+    drop(open_at(&initiator, &model));
     assert!(!model.with(|state| state.encrypting));
     model.sent();
-    assert_eq!(settle("T-LOST-KEY"), [""; 0]);
+    assert_eq!(settle(&initiator), [""; 0]);
     assert!(model.sent().is_empty(), "nothing is left to be told");
 }
 
 #[test]
+fn a_host_that_is_dropped_waits_for_no_drive_and_says_which_may_have_a_key() {
+    for (serial, time, is_told) in
+        [("T-DROPPED", Duration::ZERO, true), ("T-DROPPED-AT-WORK", Duration::from_secs(60), false)]
+    {
+        let (initiator, said) = (Arc::<Initiator>::default(), Arc::new(Mutex::new(Vec::new())));
+        let hears = said.clone();
+        let tell = Box::new(move |text: &str| hears.lock().push(text.to_owned()));
+        let most = Duration::from_secs(120);
+        assert!(initiator.reconnects.set(Reconnects { most, tell }).is_ok());
+        let model = model(serial);
+        model.with(|state| state.tape = vec![block(1), block(2)]);
+        let mut drive = open_at(&initiator, &model);
+        drive.set_key(Some(&DriveKey::new([0x42; 32]))).unwrap();
+        leave_at_work(&model, time);
+        assert!(drive.locate(spot(0, 1, 1)).is_err());
+        drop(drive);
+        let begun = Instant::now();
+        drop(initiator);
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        assert_ne!(model.with(|state| state.encrypting), is_told);
+        let said = said.lock();
+        assert_eq!(said.len(), usize::from(!is_told), "{said:?}");
+        assert!(said.iter().all(|text| text.contains("may still have the encryption key")));
+    }
+}
+
+#[test]
 fn a_key_of_which_giving_it_failed_is_taken_away_too() {
+    let initiator = Arc::default();
     let model = model("T-HALF-KEY");
-    let mut drive = open(&model);
+    let mut drive = open_at(&initiator, &model);
     // It takes the key, and does not answer whether it encrypts.
     model.with(|state| state.deaf_after = Some(0xb5));
     assert!(drive.set_key(Some(&DriveKey::new([0x42; 32]))).is_err());
     assert!(model.with(|state| state.encrypting));
     drop(drive);
-    settle("T-HALF-KEY");
+    settle(&initiator);
     assert!(!model.with(|state| state.encrypting));
 }
 

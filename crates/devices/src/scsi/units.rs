@@ -10,6 +10,8 @@ use capstan_scsi::find::{self, Found};
 use capstan_scsi::inquiry::{Identity, Kind};
 use capstan_scsi::{Error, Inventory};
 
+use super::Initiator;
+
 /// A library's drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unit {
@@ -28,12 +30,12 @@ pub(super) struct Reached {
 
 impl Reached {
     /// Looks for the drives of a changer that has `wanted` of them.
-    pub fn from(device: &str, wanted: usize) -> Result<Self, Error> {
+    pub fn from(initiator: &Initiator, device: &str, wanted: usize) -> Result<Self, Error> {
         let is_tape = |found: &Found| found.kind == Kind::Tape;
         if !device.contains("://") {
             return Ok(Self::local(device, find::local()));
         }
-        let target = super::target(device)?;
+        let target = initiator.target(device)?;
         let mut drives: Vec<Found> = find::units(&target)?.into_iter().filter(is_tape).collect();
         let beside = drives.len();
         if beside < wanted {

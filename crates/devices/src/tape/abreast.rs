@@ -39,18 +39,19 @@ impl At {
 /// Where the readers of a tape are.
 #[derive(Default)]
 pub(super) struct Abreast {
+    /// How many readers there were.
+    readers: AtomicU64,
     /// By reader.
     at: Mutex<HashMap<u64, At>>,
     moved: Condvar,
 }
 
-/// A reader's number.
-pub(super) fn reader() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Relaxed)
-}
-
 impl Abreast {
+    /// The number of a new reader.
+    pub fn reader(&self) -> u64 {
+        self.readers.fetch_add(1, Relaxed)
+    }
+
     /// A reader says where he will begin.
     pub fn expect(&self, reader: u64, file: u64, block: u64) {
         let idle_since = Some(Instant::now());
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn who_is_ahead_waits_for_who_reads_and_not_for_who_does_not() {
         let tape = Abreast::default();
-        let (slow, fast) = (reader(), reader());
+        let (slow, fast) = (tape.reader(), tape.reader());
         tape.read(slow, 1, 0);
         tape.read(fast, 1, 10);
         // Another file is another thing.
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn who_waits_for_a_tape_that_winds_is_not_idle() {
         let tape = Abreast::default();
-        let (behind, ahead) = (reader(), reader());
+        let (behind, ahead) = (tape.reader(), tape.reader());
         // It has no answer yet: a locate takes longer than anybody may be idle.
         tape.come(behind, 1, 0, 10);
         std::thread::scope(|scope| {
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn who_said_where_he_begins_is_waited_for() {
         let tape = Abreast::default();
-        let (behind, ahead) = (reader(), reader());
+        let (behind, ahead) = (tape.reader(), tape.reader());
         tape.expect(behind, 1, 0);
         std::thread::scope(|scope| {
             let ahead = scope.spawn(|| tape.read(ahead, 1, 200));

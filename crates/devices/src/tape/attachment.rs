@@ -11,7 +11,6 @@ use capstan_format::record::MediumHeader;
 use capstan_tape::{DriveKey, Spot, TapeError};
 
 use super::deck::{Deck, Found};
-use super::keys::key_of;
 use super::mount::Tape;
 use super::storage::LONGEST;
 use super::{catalog_file, complete, data_file};
@@ -109,7 +108,7 @@ pub(super) fn append(
     new: &NewAttachment,
     least: SegmentNumber,
 ) -> Result<SegmentNumber, DeviceError> {
-    let key = key_of(medium, &tape.name())?;
+    let key = tape.key_of(medium)?;
     if !tape.pin() {
         let holder = "this session".to_owned();
         return Err(TapeError::Busy { what: tape.name(), holder }.into());
@@ -187,6 +186,7 @@ mod tests {
     use crate::Device;
     use crate::address::TapeAddress;
     use crate::file::FileMedium;
+    use crate::host::DeviceHost;
     use crate::storage::Storage;
     use capstan_format::attachment::AttachmentKind;
     use capstan_format::id::{SegmentId, VersionId};
@@ -208,47 +208,47 @@ mod tests {
         NewAttachment { kind: AttachmentKind::Lock, locks: vec![lock], ..backup(id, 0) }
     }
 
-    fn segments(address: &TapeAddress, count: u32) {
-        let mut device = open(address);
+    fn segments(host: &DeviceHost, address: &TapeAddress, count: u32) {
+        let mut device = open(host, address);
         (0..count).for_each(|_| write(&mut device, 4));
         device.commit().unwrap();
     }
 
-    fn medium(address: &TapeAddress) -> FileMedium {
-        super::super::open(address).unwrap()
+    fn medium(host: &DeviceHost, address: &TapeAddress) -> FileMedium {
+        super::super::open(host, address).unwrap()
     }
 
     /// What each number of the tape is: 0 for a segment, else the attachment's time.
-    fn numbers(address: &TapeAddress) -> Vec<i64> {
-        let medium = medium(address);
+    fn numbers(host: &DeviceHost, address: &TapeAddress) -> Vec<i64> {
+        let medium = medium(host, address);
         let found = |n| medium.attachment(n).unwrap().map_or(0, |a| a.written_us);
         medium.segments().unwrap().into_iter().map(found).collect()
     }
 
-    /// The tape, which is in its drive already, while the drive fails. Other tests do not take that from it.
-    fn failing(address: &TapeAddress, faults: &str) -> TapeStorage {
-        super::super::release_idle();
+    /// The tape, which is in its drive already, while the drive fails.
+    fn failing(host: &DeviceHost, address: &TapeAddress, faults: &str) -> TapeStorage {
+        host.release_idle();
         let crate::address::LibraryName::Virtual(dir) = &address.library else { panic!() };
         let library = Library::open(dir).unwrap();
         library.plan_faults(Some(1), faults).unwrap();
-        TapeStorage::new(Tape::in_drive(Box::new(library.drive(1).unwrap())))
+        TapeStorage::new(Tape::in_drive(host, Box::new(library.drive(1).unwrap())))
     }
 
     #[test]
     fn attachments_lie_between_segments_and_come_back() {
         let dir = tempfile::tempdir().unwrap();
-        let address = address(dir.path());
-        segments(&address, 2);
+        let (host, address) = (DeviceHost::default(), address(dir.path()));
+        segments(&host, &address, 2);
         let new = backup(7, 3 * BLOCK);
-        assert_eq!(medium(&address).attach(&new).unwrap(), SegmentNumber(3));
-        assert_eq!(medium(&address).attach(&lock(8)).unwrap(), SegmentNumber(4));
-        segments(&address, 1);
+        assert_eq!(medium(&host, &address).attach(&new).unwrap(), SegmentNumber(3));
+        assert_eq!(medium(&host, &address).attach(&lock(8)).unwrap(), SegmentNumber(4));
+        segments(&host, &address, 1);
         for fresh in [false, true] {
             if fresh {
-                super::super::release_idle();
+                host.release_idle();
             }
-            assert_eq!(numbers(&address), [0, 0, 7, 8, 0]);
-            let medium = medium(&address);
+            assert_eq!(numbers(&host, &address), [0, 0, 7, 8, 0]);
+            let medium = medium(&host, &address);
             let found = medium.attachment(SegmentNumber(3)).unwrap().unwrap();
             assert_eq!(medium.read_attachment(&found).unwrap(), new.contents);
             let found = medium.attachment(SegmentNumber(4)).unwrap().unwrap();
@@ -259,27 +259,31 @@ mod tests {
     #[test]
     fn a_torn_attachment_is_overwritten() {
         let dir = tempfile::tempdir().unwrap();
-        let address = address(dir.path());
-        segments(&address, 1);
+        let (host, address) = (DeviceHost::default(), address(dir.path()));
+        segments(&host, &address, 1);
         for fault in ["write:1=error", "write:3=error", "mark:1=error", "mark:2=error"] {
-            failing(&address, fault).attach(&backup(5, 4 * BLOCK), SegmentNumber(1)).unwrap_err();
-            assert_eq!(numbers(&address), [0], "{fault}");
+            failing(&host, &address, fault)
+                .attach(&backup(5, 4 * BLOCK), SegmentNumber(1))
+                .unwrap_err();
+            assert_eq!(numbers(&host, &address), [0], "{fault}");
         }
-        medium(&address).attach(&backup(6, BLOCK)).unwrap();
-        assert_eq!(numbers(&address), [0, 6]);
-        failing(&address, "write:2=error").attach(&backup(7, BLOCK), SegmentNumber(1)).unwrap_err();
-        segments(&address, 1);
-        assert_eq!(numbers(&address), [0, 6, 0]);
+        medium(&host, &address).attach(&backup(6, BLOCK)).unwrap();
+        assert_eq!(numbers(&host, &address), [0, 6]);
+        failing(&host, &address, "write:2=error")
+            .attach(&backup(7, BLOCK), SegmentNumber(1))
+            .unwrap_err();
+        segments(&host, &address, 1);
+        assert_eq!(numbers(&host, &address), [0, 6, 0]);
     }
 
     #[test]
     fn one_record_is_enough_and_damaged_contents_are_found() {
         let dir = tempfile::tempdir().unwrap();
-        let address = address(dir.path());
-        segments(&address, 1);
+        let (host, address) = (DeviceHost::default(), address(dir.path()));
+        segments(&host, &address, 1);
         let new = backup(7, 2 * BLOCK);
-        medium(&address).attach(&new).unwrap();
-        super::super::release_idle();
+        medium(&host, &address).attach(&new).unwrap();
+        host.release_idle();
         let file = dir.path().join("vtl/tapes/V00001L9.tape");
         let good = std::fs::read(&file).unwrap();
         let said = br#""attachment":"idb-backup""#;
@@ -290,15 +294,15 @@ mod tests {
             let mut bad = good.clone();
             bad[at + 16] ^= 1;
             std::fs::write(&file, bad).unwrap();
-            let medium = medium(&address);
+            let medium = medium(&host, &address);
             let found = medium.attachment(SegmentNumber(2)).unwrap().unwrap();
             assert_eq!(medium.read_attachment(&found).unwrap(), new.contents);
-            super::super::release_idle();
+            host.release_idle();
         }
         let mut bad = good.clone();
         bad[(first + last) / 2] ^= 1;
         std::fs::write(&file, bad).unwrap();
-        let medium = medium(&address);
+        let medium = medium(&host, &address);
         let found = medium.attachment(SegmentNumber(2)).unwrap().unwrap();
         let said = medium.read_attachment(&found).unwrap_err().to_string();
         assert!(said.contains("attachment 2"), "{said}");
@@ -307,8 +311,8 @@ mod tests {
     #[test]
     fn what_has_no_room_is_said_and_costs_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let address = address_of(dir.path(), 20_000_000);
-        let mut device = open(&address);
+        let (host, address) = (DeviceHost::default(), address_of(dir.path(), 20_000_000));
+        let mut device = open(&host, &address);
         while !device.is_ending() {
             write(&mut device, 40);
         }
@@ -316,28 +320,28 @@ mod tests {
         let count = device.next_number().0 - 1;
         drop(device);
         // In what is left behind the warning there is room for little.
-        let e = medium(&address).attach(&backup(5, 20_000_000)).unwrap_err();
+        let e = medium(&host, &address).attach(&backup(5, 20_000_000)).unwrap_err();
         assert!(e.is_full(), "{e}");
-        medium(&address).attach(&lock(6)).unwrap();
-        let numbers = numbers(&address);
+        medium(&host, &address).attach(&lock(6)).unwrap();
+        let numbers = numbers(&host, &address);
         assert_eq!((numbers.len(), numbers.last()), (count as usize + 1, Some(&6)));
     }
 
     #[test]
     fn a_tape_that_is_written_or_protected_takes_none() {
         let dir = tempfile::tempdir().unwrap();
-        let address = address(dir.path());
-        let device = open(&address);
-        assert!(medium(&address).attach(&lock(5)).unwrap_err().is_busy());
+        let (host, address) = (DeviceHost::default(), address(dir.path()));
+        let device = open(&host, &address);
+        assert!(medium(&host, &address).attach(&lock(5)).unwrap_err().is_busy());
         drop(device);
-        medium(&address).attach(&lock(5)).unwrap();
-        super::super::release_idle();
+        medium(&host, &address).attach(&lock(5)).unwrap();
+        host.release_idle();
         let label = dir.path().join("vtl/tapes/V00001L9.json");
         let text = std::fs::read_to_string(&label).unwrap();
         let set = text.replace("\"write_protected\": false", "\"write_protected\": true");
         assert_ne!(text, set);
         std::fs::write(label, set).unwrap();
-        let said = medium(&address).attach(&lock(5)).unwrap_err().to_string();
+        let said = medium(&host, &address).attach(&lock(5)).unwrap_err().to_string();
         assert!(said.contains("write-protect"), "{said}");
     }
 }

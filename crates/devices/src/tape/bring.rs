@@ -1,6 +1,6 @@
 //! Bringing a tape to a drive by the robot, beside others who do the same.
 //!
-//! A drive is claimed before a tape is brought there, and until it is open: from then on it is this process's. So nobody takes out,
+//! A drive is claimed before a tape is brought there, and until it is open: from then on it is this host's. So nobody takes out,
 //! or opens, what somebody else has just brought; a claim ends with its process.
 
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use capstan_tape::changer::{Held, Place, is_spare};
 use capstan_tape::{Changer, TapeDrive, TapeError, leaving};
 
 use super::fitting::Fitting;
-use super::ledger::{self, Event};
+use super::ledger::Ledger;
 use crate::address::LibraryName;
 
 /// How long to wait before looking again where tapes are.
@@ -21,14 +21,14 @@ const SAME_TRIES: usize = 3;
 /// A program that is just being started has a drive open as long as who started it: it is looked again after that.
 const FORK: Duration = Duration::from_millis(60);
 
-/// A drive that is claimed for the next tape of this process.
+/// A drive that is claimed for the next tape of this host.
 pub(super) struct Kept {
     number: u32,
     _claim: Box<dyn Send>,
 }
 
 impl Kept {
-    /// Claims a drive that this process has; waits so long for others who look whether it is free.
+    /// Claims a drive that this host has; waits so long for others who look whether it is free.
     pub fn of(library: &mut dyn Changer, number: u32, patience: Duration) -> Option<Self> {
         let begun = Instant::now();
         loop {
@@ -43,13 +43,15 @@ impl Kept {
 
 /// What is to be brought, and where it may go.
 pub(super) struct Bringing<'a> {
+    /// Who is told that it was loaded.
+    pub ledger: &'a Ledger,
     /// The library.
     pub of: &'a LibraryName,
     /// The tape.
     pub barcode: &'a str,
     /// The drive that it is to be in, where that was said.
     pub drive: Option<u32>,
-    /// Drives that this process has.
+    /// Drives that this host has.
     pub ours: Vec<u32>,
     /// Drives that failed in reading, the last one last: others come first.
     pub failed: Vec<u32>,
@@ -103,8 +105,7 @@ impl Bringing<'_> {
         }
         let mut here = find(library, &held, self.barcode)?;
         self.fits.refuse_none(library.name(), self.barcode, self.drive)?;
-        let mut offline = None;
-        let mut left = None;
+        let (mut offline, mut left) = (None, None);
         if let Place::Drive(n) = here.place
             && !self.fits.takes(n)
             && self.drive.is_none()
@@ -174,8 +175,7 @@ impl Bringing<'_> {
             match moved {
                 // What goes wrong from here on goes wrong with the tape in this drive.
                 Ok(()) => {
-                    let (library_of, barcode) = (self.of.clone(), self.barcode.to_owned());
-                    ledger::note(|| Event::Loaded { library: library_of, barcode });
+                    self.ledger.note_loaded(self.of, self.barcode);
                     return Ok((n, library.open_drive(n)?));
                 }
                 Err(TapeError::Busy { holder, .. }) => holders.push(holder),
@@ -216,9 +216,7 @@ impl Bringing<'_> {
         if self.kept.is_some_and(|kept| kept.number == number) {
             return Ok(None);
         }
-        let user = |library: &mut dyn Changer| -> Result<Option<String>, TapeError> {
-            Ok(library.drive_info(number)?.in_use)
-        };
+        let user = |library: &mut dyn Changer| library.drive_info(number).map(|info| info.in_use);
         if user(library)?.is_some()
             && leaving::nap(FORK)
             && let Some(holder) = user(library)?
@@ -396,9 +394,10 @@ mod tests {
 
     fn bringing<'a>(barcode: &'a str, kept: Option<&'a Kept>) -> Bringing<'a> {
         static OF: LazyLock<LibraryName> = LazyLock::new(|| LibraryName::Virtual("vtl".into()));
+        static LEDGER: Ledger = Ledger::kept_by_nobody();
         static FITS: Fitting = Fitting::any();
         let (ours, failed) = (Vec::new(), Vec::new());
-        Bringing { of: &OF, barcode, drive: None, ours, failed, kept, fits: &FITS }
+        Bringing { ledger: &LEDGER, of: &OF, barcode, drive: None, ours, failed, kept, fits: &FITS }
     }
 
     #[test]
@@ -499,7 +498,8 @@ mod tests {
         // In a drive that does not take it, it is not left.
         library.move_tape(Place::Slot(1), Place::Drive(1)).unwrap();
         assert_eq!(brought(&mut library, "V00001L6", false).unwrap().0, 2);
-        let why = |barcode: &str| super::super::why_not_written(&name, barcode).unwrap();
+        let host = crate::host::DeviceHost::default();
+        let why = |barcode: &str| host.why_not_written(&name, barcode).unwrap();
         assert_eq!(
             why("A00001L9").as_deref(),
             Some("is LTO-9, which no drive of the library writes (LTO-6)")

@@ -8,7 +8,8 @@ use capstan_tape::{Changer, Spot, TapeError};
 use super::HEADER_FILE;
 use super::deck::{Deck, Found};
 use super::storage::LONGEST;
-use crate::operator::{self, Refused};
+use crate::host::Core;
+use crate::operator::Refused;
 
 /// The only drive of a drive that stands alone.
 const DRIVE: u32 = 1;
@@ -23,15 +24,19 @@ pub struct Wanted {
 }
 
 /// The drive with the wanted tape in it, for which the operator is asked.
-pub(super) fn awaited(library: &mut dyn Changer, wanted: &Wanted) -> Result<Deck, TapeError> {
+pub(super) fn awaited(
+    core: &Core,
+    library: &mut dyn Changer,
+    wanted: &Wanted,
+) -> Result<Deck, TapeError> {
     let name = library.name().to_owned();
     let tape = format!("tape '{}'", wanted.label);
-    operator::insist(&name, &tape, &mut || {
+    core.requests.insist(&name, &tape, &mut || {
         let drive = library.open_drive(DRIVE).map_err(|e| match e {
             e @ TapeError::NoTape { .. } => Refused::Empty(e),
             e => Refused::Failed(e),
         })?;
-        let mut deck = Deck::new(drive, None).called(&wanted.label);
+        let mut deck = Deck::new(drive, None, core.spool.plan().as_ref()).called(&wanted.label);
         let why = match header_of(&mut deck) {
             Ok(Some(header)) if header.medium == wanted.medium => return Ok(deck),
             Ok(Some(header)) => format!("tape '{}' is in it", header.label),
@@ -41,7 +46,7 @@ pub(super) fn awaited(library: &mut dyn Changer, wanted: &Wanted) -> Result<Deck
             Err(e) => return Err(Refused::Failed(e)),
         };
         drop(deck);
-        if operator::is_there() {
+        if core.requests.is_there() {
             library.unload_drive(DRIVE).map_err(Refused::Failed)?;
         }
         let problem = format!("{why}; put in {tape} instead");

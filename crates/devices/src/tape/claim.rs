@@ -10,24 +10,29 @@ use capstan_format::record::MediumHeader;
 use capstan_tape::TapeError;
 
 use super::mount::Tape;
-use super::storage::refuse_used_but;
+use super::on_tape::refuse_used_but;
 use super::writer::write_header;
 use crate::DeviceError;
 use crate::address::TapeAddress;
+use crate::host::DeviceHost;
 
 /// A tape on which nothing is that must stay; nobody else gets it.
 pub(crate) struct Claim(Arc<Tape>);
 
 impl Claim {
     /// Takes a tape that is blank, or holds one of these media or members and no segment of it. Nothing is written.
-    pub fn on(address: &TapeAddress, may_go: &[MediumId]) -> Result<Self, DeviceError> {
-        let tape = Tape::of(address);
+    pub fn on(
+        host: &DeviceHost,
+        address: &TapeAddress,
+        may_go: &[MediumId],
+    ) -> Result<Self, DeviceError> {
+        let tape = Tape::of(host, address);
         if !tape.pin() {
             let holder = "this session".to_owned();
             return Err(TapeError::Busy { what: tape.name(), holder }.into());
         }
         let claim = Self(tape);
-        refuse_used_but(&claim.0, address, may_go)?;
+        refuse_used_but(host, &claim.0, address, may_go)?;
         Ok(claim)
     }
 
@@ -45,14 +50,12 @@ impl Drop for Claim {
 
 #[cfg(test)]
 mod tests {
-    use super::super::release_idle;
     use super::super::tests::{address, open, plain_header, write};
     use super::*;
+    use crate::Device;
     use crate::address::Address;
-    use crate::open::is_blank;
     use crate::rait::address::ArrayAddress;
     use crate::rait::make::make;
-    use crate::{Device, open as by_name};
     use capstan_tape::library::{Design, Library};
 
     /// A library of three drives and so many tapes.
@@ -80,47 +83,51 @@ mod tests {
         array
     }
 
-    fn makes(tapes: &[TapeAddress], may_go: &[MediumId]) -> Result<(), DeviceError> {
+    fn makes(
+        host: &DeviceHost,
+        tapes: &[TapeAddress],
+        may_go: &[MediumId],
+    ) -> Result<(), DeviceError> {
         let new_id = || Ok(MediumId([7; 16]));
-        make(&array(tapes), &plain_header().as_array(), may_go, &new_id)
+        make(host, &array(tapes), &plain_header().as_array(), may_go, &new_id)
     }
 
     #[test]
     fn what_another_wrote_since_is_not_written_over_and_nothing_is_begun() {
         let dir = tempfile::tempdir().unwrap();
-        let tapes = tapes(dir.path(), 3);
-        let mut device = open(&tapes[1]);
+        let (host, tapes) = (DeviceHost::default(), tapes(dir.path(), 3));
+        let mut device = open(&host, &tapes[1]);
         write(&mut device, 4);
         device.commit().unwrap();
         drop(device);
-        release_idle();
+        host.release_idle();
         // Whose medium it is does not matter: there is a segment.
         for may_go in [&[][..], &[plain_header().medium]] {
-            let e = makes(&tapes, may_go).unwrap_err();
+            let e = makes(&host, &tapes, may_go).unwrap_err();
             assert!(e.is_used(), "{e}");
-            release_idle();
+            host.release_idle();
         }
         assert_eq!(
-            by_name::medium(&Address::Tape(tapes[1].clone())).unwrap().segments().unwrap().len(),
+            host.medium(&Address::Tape(tapes[1].clone())).unwrap().segments().unwrap().len(),
             1
         );
         for tape in [&tapes[0], &tapes[2]] {
-            assert!(is_blank(&Address::Tape(tape.clone())).unwrap());
+            assert!(host.is_blank(&Address::Tape(tape.clone())).unwrap());
         }
-        release_idle();
+        host.release_idle();
     }
 
     #[test]
     fn a_free_tape_is_given_up_only_where_that_was_said_and_one_in_use_is_not_had() {
         let dir = tempfile::tempdir().unwrap();
-        let tapes = tapes(dir.path(), 3);
-        drop(open(&tapes[0]));
-        assert!(makes(&tapes, &[]).unwrap_err().is_used());
-        let written = open(&tapes[2]);
-        assert!(makes(&tapes, &[plain_header().medium]).unwrap_err().is_busy());
+        let (host, tapes) = (DeviceHost::default(), tapes(dir.path(), 3));
+        drop(open(&host, &tapes[0]));
+        assert!(makes(&host, &tapes, &[]).unwrap_err().is_used());
+        let written = open(&host, &tapes[2]);
+        assert!(makes(&host, &tapes, &[plain_header().medium]).unwrap_err().is_busy());
         drop(written);
-        makes(&tapes, &[plain_header().medium]).unwrap();
-        assert!(by_name::header_on(&tapes[0]).unwrap().is_array());
-        release_idle();
+        makes(&host, &tapes, &[plain_header().medium]).unwrap();
+        assert!(host.header_on(&tapes[0]).unwrap().is_array());
+        host.release_idle();
     }
 }

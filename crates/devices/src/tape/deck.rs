@@ -7,8 +7,9 @@ use capstan_tape::{
 };
 
 use super::passed::{Passed, Shape, WINDOW};
+use super::spool::SpoolPlan;
 
-/// A drive of this process with the tape in it.
+/// A drive of a host with the tape in it.
 pub struct Deck {
     drive: Box<dyn TapeDrive>,
     mount: Option<Mount>,
@@ -85,11 +86,16 @@ fn behind_filemark(at: Spot) -> Spot {
 }
 
 impl Deck {
-    pub(super) fn new(drive: Box<dyn TapeDrive>, mount: Option<Mount>) -> Self {
+    /// A drive with a tape in it, which is read through that spool if there is one.
+    pub(super) fn new(
+        drive: Box<dyn TapeDrive>,
+        mount: Option<Mount>,
+        spool: Option<&SpoolPlan>,
+    ) -> Self {
         let tape = mount.as_ref().map(|mount| mount.barcode.clone());
         let locates = (0, Duration::ZERO);
         let contradiction = contradiction(&*drive, tape.as_deref());
-        let (passed, again) = (Passed::new(), Again::default());
+        let (passed, again) = (Passed::through(spool), Again::default());
         Self { drive, mount, tape, locates, at: None, passed, ahead: 0, contradiction, again }
     }
 
@@ -109,14 +115,6 @@ impl Deck {
         self.locates.0 += 1;
         self.locates.1 += begun.elapsed();
         gone
-    }
-
-    /// A drive that is read through that spool.
-    #[cfg(test)]
-    pub(super) fn through(drive: Box<dyn TapeDrive>, plan: Option<&super::SpoolPlan>) -> Self {
-        let mut deck = Self::new(drive, None);
-        deck.passed = Passed::through(plan);
-        deck
     }
 
     /// The number of the drive in its library.

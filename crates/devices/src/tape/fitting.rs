@@ -1,17 +1,16 @@
 //! Which drives of a library take a tape: by its barcode and by what the drives say that they are.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::LazyLock;
 
 use capstan_tape::{Changer, Media, TapeError, generation};
 use parking_lot::Mutex;
 
 use crate::address::LibraryName;
-use crate::library;
+use crate::host::DeviceHost;
 
-type Generations = HashMap<LibraryName, Vec<Option<u8>>>;
 /// The generations of the drives of libraries, which stay what they are.
-static GENERATIONS: LazyLock<Mutex<Generations>> = LazyLock::new(Mutex::default);
+#[derive(Default)]
+pub(crate) struct Generations(Mutex<HashMap<LibraryName, Vec<Option<u8>>>>);
 
 /// Which drives of a library take a tape.
 pub(super) struct Fitting {
@@ -89,18 +88,26 @@ fn names(drives: &[Option<u8>]) -> String {
     names.join(", ")
 }
 
-/// Why no drive of a library writes a tape, by its barcode, in words that follow its name; nothing where one does, or nobody knows.
-pub fn why_not_written(library: &LibraryName, barcode: &str) -> Result<Option<String>, TapeError> {
-    let Some(media) = Media::of_barcode(barcode) else { return Ok(None) };
-    let mut known = GENERATIONS.lock();
-    let drives = match known.get(library) {
-        Some(drives) => drives,
-        None => {
-            let drives = generations_of(&mut *library::open(library)?);
-            known.entry(library.clone()).or_insert(drives)
-        }
-    };
-    let writes = |drive: &Option<u8>| drive.is_none_or(|drive| media.is_written_by(drive));
-    Ok((!drives.iter().any(writes))
-        .then(|| format!("is {media}, which no drive of the library writes ({})", names(drives))))
+impl DeviceHost {
+    /// Why no drive of a library writes a tape, by its barcode, in words that follow its name; nothing where one does, or nobody
+    /// knows.
+    pub fn why_not_written(
+        &self,
+        library: &LibraryName,
+        barcode: &str,
+    ) -> Result<Option<String>, TapeError> {
+        let Some(media) = Media::of_barcode(barcode) else { return Ok(None) };
+        let mut known = self.core().generations.0.lock();
+        let drives = match known.get(library) {
+            Some(drives) => drives,
+            None => {
+                let drives = generations_of(&mut *self.library(library)?);
+                known.entry(library.clone()).or_insert(drives)
+            }
+        };
+        let writes = |drive: &Option<u8>| drive.is_none_or(|drive| media.is_written_by(drive));
+        Ok((!drives.iter().any(writes)).then(|| {
+            format!("is {media}, which no drive of the library writes ({})", names(drives))
+        }))
+    }
 }

@@ -1,6 +1,6 @@
 //! What happens to tapes that is worth keeping: how often robots load them, and how full they get.
 //!
-//! Where it is kept the program says once ([`keep_with`]); without that it is not kept.
+//! Where it is kept the program says once ([`DeviceHost::keep_with`]); without that it is not kept.
 
 use std::sync::OnceLock;
 
@@ -8,6 +8,7 @@ use capstan_format::id::MediumId;
 
 use super::mount::Tape;
 use crate::address::{Address, LibraryName};
+use crate::host::DeviceHost;
 
 /// Something that happened to a tape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,41 +45,57 @@ pub enum Event {
 /// Who keeps it.
 pub type Keep = dyn Fn(Event) + Send + Sync;
 
-static KEEP: OnceLock<Box<Keep>> = OnceLock::new();
+/// What happens to the tapes of a host, for who keeps it.
+#[derive(Default)]
+pub(crate) struct Ledger(OnceLock<Box<Keep>>);
 
-/// Says who keeps it. The first one stays.
-pub fn keep_with(keep: Box<Keep>) {
-    let _ = KEEP.set(keep);
-}
-
-pub(super) fn note(event: impl FnOnce() -> Event) {
-    if let Some(keep) = KEEP.get() {
-        keep(event());
-    }
-}
-
-pub(super) fn note_read_again(tape: &Tape, medium: Option<MediumId>) {
-    note(|| Event::ReadAgain {
-        medium,
-        library: tape.library().clone(),
-        barcode: tape.barcode().map(str::to_owned),
-    });
-}
-
-/// Tells of the tapes of a medium that this process has in drives how much of them is written, as their drives say it.
-pub fn note_use(medium: MediumId, device: &Address) {
-    for tape in device.tapes().iter().map(Tape::of).filter(|tape| tape.is_loaded()) {
-        if let Ok(room) = tape.with(|deck| Ok(deck.capacity().zip(deck.room()))) {
-            note_used(medium, &tape, room);
+impl Ledger {
+    fn note(&self, event: impl FnOnce() -> Event) {
+        if let Some(keep) = self.0.get() {
+            keep(event());
         }
     }
+
+    #[cfg(test)]
+    pub(super) const fn kept_by_nobody() -> Self {
+        Self(OnceLock::new())
+    }
+
+    pub(super) fn note_loaded(&self, library: &LibraryName, barcode: &str) {
+        self.note(|| Event::Loaded { library: library.clone(), barcode: barcode.to_owned() });
+    }
+
+    pub(super) fn note_read_again(&self, tape: &Tape, medium: Option<MediumId>) {
+        self.note(|| Event::ReadAgain {
+            medium,
+            library: tape.library().clone(),
+            barcode: tape.barcode().map(str::to_owned),
+        });
+    }
+
+    pub(super) fn note_used(&self, medium: MediumId, tape: &Tape, room: Option<(u64, u64)>) {
+        self.note(|| Event::Used {
+            medium,
+            library: tape.library().clone(),
+            barcode: tape.barcode().map(str::to_owned),
+            room,
+        });
+    }
 }
 
-pub(super) fn note_used(medium: MediumId, tape: &Tape, room: Option<(u64, u64)>) {
-    note(|| Event::Used {
-        medium,
-        library: tape.library().clone(),
-        barcode: tape.barcode().map(str::to_owned),
-        room,
-    });
+impl DeviceHost {
+    /// Says who keeps what happens to its tapes. The first one stays.
+    pub fn keep_with(&self, keep: Box<Keep>) {
+        let _ = self.core().ledger.0.set(keep);
+    }
+
+    /// Tells of the tapes of a medium that it has in drives how much of them is written, as their drives say it.
+    pub fn note_use(&self, medium: MediumId, device: &Address) {
+        let tapes = device.tapes();
+        for tape in tapes.iter().map(|of| Tape::of(self, of)).filter(|tape| tape.is_loaded()) {
+            if let Ok(room) = tape.with(|deck| Ok(deck.capacity().zip(deck.room()))) {
+                self.core().ledger.note_used(medium, &tape, room);
+            }
+        }
+    }
 }

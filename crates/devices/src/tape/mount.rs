@@ -1,21 +1,20 @@
 //! Getting a tape into a drive, and keeping it there while it is used.
 //!
-//! A process has one [`Tape`] for each tape it uses, however many readers share it. The tape is loaded when it is first
-//! needed, and stays in its drive, which is this process's, until [`release_idle`]. Where all drives are taken, a tape that
-//! this process holds and does not just use makes room; one that is being written stays. Who is done with a tape before its process ends
-//! says so ([`done_reading`], [`done_writing`]), and gives its drive to others.
+//! A host has one [`Tape`] for each tape it uses, however many readers share it. The tape is loaded when it is first
+//! needed, and stays in its drive, which is this host's, until [`DeviceHost::release_idle`]. Where all drives are taken, a tape
+//! that the host holds and does not just use makes room; one that is being written stays. Who is done with a tape before its process ends
+//! says so ([`DeviceHost::done_reading`], [`DeviceHost::done_writing`]), and gives its drive to others.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{AcqRel, Relaxed, Release},
 };
-use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use capstan_format::id::MediumId;
-use capstan_tape::changer::Held;
-use capstan_tape::{Changer, DriveSession, Mount, TapeError, leaving};
+use capstan_format::record::MediumHeader;
+use capstan_tape::{Changer, DriveKey, Mount, TapeDrive, TapeError, leaving};
 use parking_lot::Mutex;
 
 use super::abreast::Abreast;
@@ -23,12 +22,9 @@ use super::bring::{Bringing, Kept, no_drive};
 use super::by_hand::{Wanted, awaited};
 use super::deck::Deck;
 use super::fitting::Fitting;
-use super::ledger;
 use crate::address::{Address, LibraryName, TapeAddress};
-use crate::library;
-use crate::operator::{self, Refused};
-use crate::queue::Wait;
-use crate::waits::Waiting;
+use crate::host::{Core, DeviceHost};
+use crate::operator::Refused;
 
 /// How long to wait before looking again whether a drive is free.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -36,78 +32,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 const TRIES: usize = 5;
 /// How often it is tried once more, with a tape that is read, after its drive failed: in another drive if there is one.
 const TRIES_IN_DRIVES: usize = 2;
-/// How long somebody who looks whether a drive of this process is free is waited for: he is told soon that it is not.
+/// How long somebody who looks whether a drive of this host is free is waited for: he is told soon that it is not.
 const LOOK: Duration = Duration::from_secs(5);
-
-type Key = (LibraryName, Option<String>, Option<MediumId>);
-static TAPES: LazyLock<Mutex<HashMap<Key, Arc<Tape>>>> = LazyLock::new(Mutex::default);
-
-/// One tape of a library is loaded at a time: else two that take turns in one drive would take it from each other before it is
-/// used.
-static LOADING: LazyLock<Mutex<HashMap<LibraryName, Arc<Mutex<()>>>>> =
-    LazyLock::new(Mutex::default);
-
-/// Counts uses of tapes: the one that was used last longest ago makes room for others. An array's are used by turns, and would
-/// take the drives from each other.
-static USES: AtomicU64 = AtomicU64::new(1);
-
-/// Drives that failed in this process while a tape was read in them: other ones come first.
-static FAILED: Mutex<Vec<(LibraryName, u32)>> = Mutex::new(Vec::new());
-
-type Inventories = HashMap<LibraryName, (Instant, Vec<Held>)>;
-static INVENTORIES: LazyLock<Mutex<Inventories>> = LazyLock::new(Mutex::default);
-/// For so long a library is not asked again: a list of media asks for each of them.
-const INVENTORY_TIME: Duration = Duration::from_secs(2);
-
-/// What lies in a library, by place, as it was at most two seconds ago.
-pub fn inventory(name: &LibraryName) -> Result<Vec<Held>, TapeError> {
-    let mut known = INVENTORIES.lock();
-    known.retain(|_, (asked, _)| asked.elapsed() < INVENTORY_TIME);
-    if let Some((_, held)) = known.get(name) {
-        return Ok(held.clone());
-    }
-    let held = library::open(name)?.inventory()?;
-    known.insert(name.clone(), (Instant::now(), held.clone()));
-    Ok(held)
-}
-
-/// The same, as it is now.
-pub fn inventory_now(name: &LibraryName) -> Result<Vec<Held>, TapeError> {
-    INVENTORIES.lock().remove(name);
-    inventory(name)
-}
-
-/// Gives back the drives of all tapes that are not being written; the tapes stay in them.
-pub fn release_idle() {
-    let all: Vec<_> = TAPES.lock().values().cloned().collect();
-    for tape in all.iter().filter(|tape| !tape.pinned.load(Relaxed)) {
-        if let Some(mut deck) = tape.deck.try_lock() {
-            *deck = None;
-        }
-    }
-}
-
-/// Gives back the drives of a medium's tapes that this session has read as far as it needs them; the tapes stay in them. What is
-/// just read, or written, stays this process's.
-pub fn done_reading(medium: &Address) {
-    of(medium).iter().for_each(|tape| tape.give_back(true));
-}
-
-/// The same of a medium that this session has written as far as it does.
-pub fn done_writing(medium: &Address) {
-    of(medium).iter().for_each(|tape| tape.give_back(false));
-}
-
-/// The tapes of a medium that lie in libraries, as far as this process has used them.
-fn of(medium: &Address) -> Vec<Arc<Tape>> {
-    let mut tapes: Vec<_> = medium.tapes().iter().map(TapeAddress::resolved).collect();
-    tapes.retain(|tape| tape.tape.is_some());
-    let all = TAPES.lock();
-    let is_of = |tape: &&Arc<Tape>| {
-        tapes.iter().any(|of| (&of.library, &of.tape) == (&tape.library, &tape.barcode))
-    };
-    all.values().filter(is_of).cloned().collect()
-}
 
 /// A medium that is tried, as one of several that would do: who has its tapes, or all drives, is not waited for. When this is dropped
 /// and it is not written, the drives that it was loaded into are given back.
@@ -118,8 +44,8 @@ pub struct Trial {
 
 impl Trial {
     /// Tries that medium.
-    pub fn of(medium: &Address) -> Self {
-        let tapes: Vec<_> = medium.tapes().iter().map(Tape::of).collect();
+    pub fn of(host: &DeviceHost, medium: &Address) -> Self {
+        let tapes: Vec<_> = medium.tapes().iter().map(|of| Tape::of(host, of)).collect();
         let is_unloaded = |tape: &&Arc<Tape>| tape.deck.try_lock().is_some_and(|d| d.is_none());
         let loaded = tapes.iter().filter(is_unloaded).cloned().collect();
         for tape in &tapes {
@@ -143,65 +69,20 @@ impl Drop for Trial {
     }
 }
 
-/// Whether this process writes with every drive of a library: there is none to wait for.
-pub fn has_all_drives(library: &LibraryName) -> bool {
-    let all: Vec<_> = TAPES.lock().values().cloned().collect();
-    let written = |tape: &&Arc<Tape>| tape.library == *library && tape.pinned.load(Relaxed);
-    let written = all.iter().filter(written).count();
-    written > 0 && library::open(library).is_ok_and(|l| l.elements().drives as usize <= written)
-}
-
-/// What drives did since they were opened, of tapes that this process read and gave up.
-static PAST: Mutex<Vec<DriveSession>> = Mutex::new(Vec::new());
-/// More are not kept.
-const PAST_MOST: usize = 1000;
-
-/// Gives a drive back, and keeps what it did.
-fn note_past(mut deck: Deck) {
-    let mut past = PAST.lock();
-    if past.len() < PAST_MOST {
-        past.push(deck.session());
-    }
-}
-
-/// Gives back the drives of all tapes that this process does not use just now.
-fn give_back_idle() {
-    let all: Vec<_> = TAPES.lock().values().cloned().collect();
-    all.iter().for_each(|tape| tape.give_back(true));
-}
-
-/// What the drives did that this process reads tapes in, or did since it was asked.
-pub fn take_sessions() -> Vec<DriveSession> {
-    let mut sessions = std::mem::take(&mut *PAST.lock());
-    let all: Vec<_> = TAPES.lock().values().cloned().collect();
-    for tape in all.iter().filter(|tape| !tape.pinned.load(Relaxed)) {
-        sessions.extend(tape.deck.lock().as_mut().map(Deck::session));
-    }
-    sessions
-}
-
-/// Takes the tape out of a drive that stands alone; this process gives the drive up, if it does not write there.
-pub fn eject(address: &TapeAddress) -> Result<(), TapeError> {
-    let library = address.resolved().library;
-    let all: Vec<_> = TAPES.lock().values().cloned().collect();
-    let idle = |tape: &&Arc<Tape>| tape.library == library && !tape.pinned.load(Relaxed);
-    all.iter().filter(idle).for_each(|tape| *tape.deck.lock() = None);
-    library::open(&library)?.unload_drive(address.drive.unwrap_or(1))
-}
-
-/// A tape that this process uses.
+/// A tape that a host uses.
 pub struct Tape {
-    library: LibraryName,
+    host: Arc<Core>,
+    pub(super) library: LibraryName,
     drive: Option<u32>,
     /// What is on its sticker, in a library.
-    barcode: Option<String>,
+    pub(super) barcode: Option<String>,
     /// Which medium is to be in a drive that stands alone; whatever is in it, if neither is given.
     wanted: Option<Wanted>,
-    deck: Mutex<Option<Deck>>,
+    pub(super) deck: Mutex<Option<Deck>>,
     /// Where its readers are.
     pub(super) abreast: Abreast,
     /// It is written: it is not unloaded for another.
-    pinned: AtomicBool,
+    pub(super) pinned: AtomicBool,
     /// Who reads it waits while others have it, or all drives.
     patient: AtomicBool,
     /// Its drive failed, or was lost, while it was written.
@@ -212,36 +93,41 @@ pub struct Tape {
     only_read: AtomicBool,
     /// It waits for a drive.
     loading: AtomicBool,
-    /// When it was used last, by [`USES`].
+    /// When it was used last, counted in uses of all tapes; 0 for never.
     used: AtomicU64,
 }
 
 impl Tape {
     /// A tape of a library; it is loaded when it is first needed.
-    pub fn of(address: &TapeAddress) -> Arc<Self> {
-        Self::known(address, None)
+    pub fn of(host: &DeviceHost, address: &TapeAddress) -> Arc<Self> {
+        Self::known(host, address, None)
     }
 
     /// A known tape of a drive that stands alone; the operator is asked for it when it is needed.
-    pub fn of_medium(address: &TapeAddress, wanted: Wanted) -> Arc<Self> {
-        Self::known(address, Some(wanted))
+    pub fn of_medium(host: &DeviceHost, address: &TapeAddress, wanted: Wanted) -> Arc<Self> {
+        Self::known(host, address, Some(wanted))
     }
 
-    fn known(address: &TapeAddress, wanted: Option<Wanted>) -> Arc<Self> {
+    fn known(host: &DeviceHost, address: &TapeAddress, wanted: Option<Wanted>) -> Arc<Self> {
         let address = address.resolved();
         let medium = wanted.as_ref().map(|wanted| wanted.medium);
         let key = (address.library.clone(), address.tape.clone(), medium);
-        let new = || Arc::new(Self::new(address.library, address.drive, address.tape, wanted));
-        TAPES.lock().entry(key).or_insert_with(new).clone()
+        let core = host.core();
+        let new = || {
+            Arc::new(Self::new(core.clone(), address.library, address.drive, address.tape, wanted))
+        };
+        core.tapes.all.lock().entry(key).or_insert_with(new).clone()
     }
 
     fn new(
+        host: Arc<Core>,
         library: LibraryName,
         drive: Option<u32>,
         barcode: Option<String>,
         wanted: Option<Wanted>,
     ) -> Self {
         Self {
+            host,
             library,
             drive,
             barcode,
@@ -260,9 +146,10 @@ impl Tape {
 
     /// A tape that is in a drive of a test.
     #[cfg(test)]
-    pub(super) fn in_drive(drive: Box<dyn capstan_tape::TapeDrive>) -> Arc<Self> {
-        let tape = Self::new(LibraryName::Virtual("test".into()), None, None, None);
-        *tape.deck.lock() = Some(Deck::new(drive, None));
+    pub(super) fn in_drive(host: &DeviceHost, drive: Box<dyn TapeDrive>) -> Arc<Self> {
+        let library = LibraryName::Virtual("test".into());
+        let tape = Self::new(host.core().clone(), library, None, None, None);
+        *tape.deck.lock() = Some(Deck::new(drive, None, None));
         Arc::new(tape)
     }
 
@@ -285,7 +172,17 @@ impl Tape {
         self.barcode.as_deref()
     }
 
-    /// Whether it is in a drive of this process now, and nobody is at it.
+    /// The key that its drive needs behind that header; none where it does not encrypt.
+    pub(super) fn key_of(&self, header: &MediumHeader) -> Result<Option<DriveKey>, TapeError> {
+        self.host.keys.of(header, &self.name())
+    }
+
+    /// Notes that it was written to, and what its drive says of the room on it.
+    pub(super) fn note_used(&self, medium: MediumId, room: Option<(u64, u64)>) {
+        self.host.ledger.note_used(medium, self, room);
+    }
+
+    /// Whether it is in a drive of the host now, and nobody is at it.
     pub(super) fn is_loaded(&self) -> bool {
         self.deck.try_lock().is_some_and(|deck| deck.is_some())
     }
@@ -322,7 +219,7 @@ impl Tape {
         if self.pinned.load(Relaxed) && self.only_read.swap(false, Relaxed) {
             *deck = None;
         }
-        self.used.store(USES.fetch_add(1, Relaxed), Relaxed);
+        self.used.store(1 + self.host.tapes.uses.fetch_add(1, Relaxed), Relaxed);
         let mut tries = 0;
         loop {
             let mut at_work = None;
@@ -340,7 +237,7 @@ impl Tape {
                 return done;
             }
             if let Some(drive) = at_work.flatten() {
-                let mut failed = FAILED.lock();
+                let mut failed = self.host.tapes.failed.lock();
                 failed.retain(|(library, of)| (library, *of) != (&self.library, drive));
                 failed.push((self.library.clone(), drive));
             }
@@ -363,7 +260,9 @@ impl Tape {
             }
         };
         if deck.as_mut().is_some_and(Deck::has_read_again) {
-            ledger::note_read_again(self, self.wanted.as_ref().map(|wanted| wanted.medium));
+            self.host
+                .ledger
+                .note_read_again(self, self.wanted.as_ref().map(|wanted| wanted.medium));
         }
         let is_empty = matches!(done, Err(TapeError::NoTape { .. }));
         // Whoever needs the tape next may find it another drive. Not while it is written: another drive would synchronise without
@@ -386,9 +285,10 @@ impl Tape {
             return self.load_if_there();
         };
         let library = self.library.to_string();
-        // It may take a day until somebody brings it. Where nobody does, what this process has stays in its drives: the other members
+        // It may take a day until somebody brings it. Where nobody does, what the host has stays in its drives: the other members
         // of an array are read without it.
-        operator::insist_on_tape(&self.name(), &library, barcode, &give_back_idle, &mut || {
+        let idle = || self.host.tapes.give_back_idle();
+        self.host.requests.insist_on_tape(&self.name(), &library, barcode, &idle, &mut || {
             self.load_if_there().map_err(|e| match e {
                 e @ TapeError::Away { .. } => Refused::Empty(e),
                 e => Refused::Failed(e),
@@ -397,13 +297,13 @@ impl Tape {
     }
 
     fn load_if_there(&self) -> Result<Deck, TapeError> {
-        let _waits = Waiting::begin();
-        let mut wait = Wait::begin();
+        let _waits = self.host.waits.begin();
+        let mut wait = self.host.queue.wait();
         loop {
             match self.load_now() {
                 Err(e) if e.is_busy() && self.is_waited_for() => {
-                    // Nobody waits for what this process has and does not use.
-                    give_back_idle();
+                    // Nobody waits for what the host has and does not use.
+                    self.host.tapes.give_back_idle();
                     if !wait.again(&e) {
                         return Err(e);
                     }
@@ -417,25 +317,26 @@ impl Tape {
         self.patient.load(Relaxed)
             && self.trials.load(Relaxed) == 0
             && !self.pinned.load(Relaxed)
-            && !has_all_drives(&self.library)
+            && !self.host.has_all_drives(&self.library)
     }
 
     /// Gives its drive back, if it is not written and not just read. `report`: what the drive did belongs into the report of what was
     /// read.
-    fn give_back(&self, report: bool) {
+    pub(super) fn give_back(&self, report: bool) {
         if !self.pinned.load(Relaxed)
             && let Some(mut deck) = self.deck.try_lock()
             && let Some(deck) = deck.take()
             && report
         {
-            note_past(deck);
+            self.host.tapes.note_past(deck);
         }
     }
 
     fn load_now(&self) -> Result<Deck, TapeError> {
-        let loading = LOADING.lock().entry(self.library.clone()).or_default().clone();
+        let loading =
+            self.host.tapes.loading.lock().entry(self.library.clone()).or_default().clone();
         let _one = loading.lock();
-        let mut library = library::open(&self.library)?;
+        let mut library = self.host.library(&self.library)?;
         let (mut busy, mut kept, mut had_none) = (None, None, false);
         for _ in 0..TRIES {
             match self.mount(&mut *library, kept.as_ref()) {
@@ -457,6 +358,10 @@ impl Tape {
         Err(busy.unwrap_or_else(|| no_drive(&self.library.to_string(), &[])))
     }
 
+    fn deck(&self, drive: Box<dyn TapeDrive>, mount: Option<Mount>) -> Deck {
+        Deck::new(drive, mount, self.host.spool.plan().as_ref())
+    }
+
     fn needs_room(&self, e: &TapeError) -> bool {
         // One that was named, or that stands alone.
         let has_one = || self.drive.is_some() || self.barcode.is_none();
@@ -471,28 +376,29 @@ impl Tape {
             let fits = &Fitting::of(library, barcode, self.pinned.load(Relaxed));
             // Who writes is not sent from a drive to another by what happened to who reads.
             let failed = if self.pinned.load(Relaxed) { Vec::new() } else { self.failed_drives() };
-            let bringing = Bringing { of, barcode, drive: self.drive, ours, failed, kept, fits };
+            let (ledger, drive) = (&self.host.ledger, self.drive);
+            let bringing = Bringing { ledger, of, barcode, drive, ours, failed, kept, fits };
             let (number, drive) = bringing.bring(library)?;
             self.only_read.store(!fits.writes(number), Relaxed);
             let (library, barcode) = (self.library.to_string(), barcode.clone());
             let took = begun.elapsed();
-            return Ok(Deck::new(drive, Some(Mount { library, drive: number, barcode, took })));
+            return Ok(self.deck(drive, Some(Mount { library, drive: number, barcode, took })));
         }
         match &self.wanted {
-            Some(wanted) => awaited(library, wanted),
-            None => Ok(Deck::new(library.open_drive(self.drive.unwrap_or(1))?, None)),
+            Some(wanted) => awaited(&self.host, library, wanted),
+            None => Ok(self.deck(library.open_drive(self.drive.unwrap_or(1))?, None)),
         }
     }
 
     /// Drives of the library that failed while a tape was read in them, the last one last.
     fn failed_drives(&self) -> Vec<u32> {
         let of = |(library, drive): &(_, u32)| (*library == self.library).then_some(*drive);
-        FAILED.lock().iter().filter_map(of).collect()
+        self.host.tapes.failed.lock().iter().filter_map(of).collect()
     }
 
-    /// Drives of the library that this process has for other tapes, as far as these are not just used: nobody has to ask for them.
+    /// Drives of the library that the host has for other tapes, as far as these are not just used: nobody has to ask for them.
     fn drives_of_others(&self) -> Vec<u32> {
-        let others: Vec<_> = TAPES.lock().values().cloned().collect();
+        let others = self.host.tapes.all();
         let of = |other: &Arc<Self>| {
             let same = other.library == self.library && !std::ptr::eq(&**other, self);
             same.then(|| other.deck.try_lock()?.as_ref()?.drive_number()).flatten()
@@ -500,10 +406,10 @@ impl Tape {
         others.iter().filter_map(of).collect()
     }
 
-    /// Gives up the drive of another tape of the library that this process has and does not write, when it is not just read. It is
+    /// Gives up the drive of another tape of the library that the host has and does not write, when it is not just read. It is
     /// kept for this tape, as far as nobody else brings something there just now. Nothing where there is none.
     fn make_room(&self, library: &mut dyn Changer) -> Option<Option<Kept>> {
-        let mut others: Vec<_> = TAPES.lock().values().cloned().collect();
+        let mut others = self.host.tapes.all();
         others.sort_by_key(|other| other.used.load(Relaxed));
         let same = |other: &&Arc<Self>| {
             other.library == self.library
@@ -518,7 +424,7 @@ impl Tape {
                     Some(mut deck) => {
                         if let Some(deck) = deck.take() {
                             let kept = deck.drive_number().and_then(|n| Kept::of(library, n, LOOK));
-                            note_past(deck);
+                            self.host.tapes.note_past(deck);
                             return Some(kept);
                         }
                     }

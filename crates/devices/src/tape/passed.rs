@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::spool::{SpoolPlan, nameless};
 use crate::DeviceError;
 use crate::file::io_error;
+use crate::host::DeviceHost;
 
 /// Bytes of blocks that are kept in memory.
 pub const WINDOW: usize = 32 << 20;
@@ -34,17 +35,27 @@ type Key = (u64, u64);
 /// The block with the medium's header.
 const FIRST: Key = (0, 0);
 
-static PLAN: Mutex<Option<SpoolPlan>> = Mutex::new(None);
+/// The spool through which tapes are read that are loaded from now on; none where there is none.
+#[derive(Default)]
+pub(crate) struct ReadSpool(Mutex<Option<SpoolPlan>>);
 
-/// Tapes that are loaded from now on are read through a spool; or, with none, no more.
-pub fn read_through(plan: Option<SpoolPlan>) -> Result<(), DeviceError> {
-    if let Some(plan) = &plan {
-        // Said before anything is read; a spool that fills the disk later is done without.
-        nameless(&plan.dir)
-            .map_err(io_error("make the spool in", &plan.dir.display().to_string()))?;
+impl ReadSpool {
+    pub(super) fn plan(&self) -> Option<SpoolPlan> {
+        self.0.lock().clone()
     }
-    *PLAN.lock() = plan;
-    Ok(())
+}
+
+impl DeviceHost {
+    /// Has tapes that are loaded from now on read through a spool; or, with none, no more.
+    pub fn read_through(&self, plan: Option<SpoolPlan>) -> Result<(), DeviceError> {
+        if let Some(plan) = &plan {
+            // Said before anything is read; a spool that fills the disk later is done without.
+            nameless(&plan.dir)
+                .map_err(io_error("make the spool in", &plan.dir.display().to_string()))?;
+        }
+        *self.core().spool.0.lock() = plan;
+        Ok(())
+    }
 }
 
 /// Where a block is kept.
@@ -91,10 +102,6 @@ pub(super) struct Passed {
 
 impl Passed {
     /// Nothing yet; through the spool, if one is wanted.
-    pub fn new() -> Self {
-        Self::through(PLAN.lock().as_ref())
-    }
-
     pub fn through(plan: Option<&SpoolPlan>) -> Self {
         let spool = plan.and_then(|plan| {
             Some(Spool {

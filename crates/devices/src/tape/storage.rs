@@ -7,25 +7,23 @@ use std::sync::{Arc, OnceLock};
 use capstan_format::array::ArrayPlace;
 use capstan_format::attachment::Attachment;
 use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, MaHeader};
-use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
+use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
 use capstan_tape::{DriveKey, Spot, TapeError};
 use parking_lot::Mutex;
 
+use super::attachment;
 use super::by_hand::Wanted;
 use super::deck::Found;
-use super::keys::key_of;
 use super::mount::Tape;
 use super::passed::{Shape, WINDOW};
-use super::seems::seems;
 use super::{HEADER_FILE, catalog_file, complete, data_file};
-use super::{abreast, attachment};
 use crate::DeviceError;
 use crate::address::TapeAddress;
 use crate::attached::NewAttachment;
 use crate::file::{FileMedium, HEADER_NAME, SUFFIX, io_error, segment_name, segment_number};
+use crate::host::DeviceHost;
 use crate::rait::ends::blocks_on;
-use crate::rait::open::member_alone;
 use crate::storage::{ReadFile, Recorded, Storage, WriteFile};
 
 /// The longest block that a tape of ours has.
@@ -34,101 +32,31 @@ pub(super) const LONGEST: usize = BLOCK_SIZE_MAX as usize;
 const CATALOG_MAX: usize = 256 << 20;
 
 /// Opens the medium on a tape to read.
-pub fn open(address: &TapeAddress) -> Result<FileMedium, DeviceError> {
-    let tape = Tape::of(address);
+pub(crate) fn open(host: &DeviceHost, address: &TapeAddress) -> Result<FileMedium, DeviceError> {
+    let tape = Tape::of(host, address);
     let name = tape.name();
     FileMedium::on(Arc::new(TapeStorage::new(tape)), &name)
 }
 
 /// Opens a known medium of a drive that stands alone to read; the operator is asked for its tape.
-pub fn open_wanted(address: &TapeAddress, wanted: Wanted) -> Result<FileMedium, DeviceError> {
-    let tape = Tape::of_medium(address, wanted);
+pub(crate) fn open_wanted(
+    host: &DeviceHost,
+    address: &TapeAddress,
+    wanted: Wanted,
+) -> Result<FileMedium, DeviceError> {
+    let tape = Tape::of_medium(host, address, wanted);
     let name = tape.name();
     FileMedium::on(Arc::new(TapeStorage::new(tape)), &name)
 }
 
 /// The same as [`open`], of a tape that may be a member of an array.
-pub(crate) fn open_member(address: &TapeAddress) -> Result<FileMedium, DeviceError> {
-    let tape = Tape::of(address);
+pub(crate) fn open_member(
+    host: &DeviceHost,
+    address: &TapeAddress,
+) -> Result<FileMedium, DeviceError> {
+    let tape = Tape::of(host, address);
     let name = tape.name();
     FileMedium::member_on(Arc::new(TapeStorage::new(tape)), &name)
-}
-
-/// Whether nothing was ever written to a tape.
-pub(crate) fn is_blank(address: &TapeAddress) -> Result<bool, DeviceError> {
-    let end = Tape::of(address).with(|deck| deck.end())?;
-    Ok((end.file, end.block) == (0, 0))
-}
-
-/// Whether one block was written to a tape, as a medium's header is, and nothing behind it but the filemark.
-pub(crate) fn has_header_only(address: &TapeAddress) -> Result<bool, DeviceError> {
-    let end = Tape::of(address).with(|deck| deck.end())?;
-    Ok([(0, 1), (1, 0)].contains(&(end.file, end.block)))
-}
-
-/// What is on a tape.
-#[derive(Debug, Clone, PartialEq)]
-pub enum OnTape {
-    /// Nothing.
-    Blank,
-    /// What is not of Capstan, or cannot be read as that any more: what it seems to be, in a few words or none.
-    Foreign(String),
-    /// A medium, or a member of an array.
-    Medium(Box<MediumHeader>),
-}
-
-/// What is on a tape that this process has in a drive now. Nothing where it has not: the tape is not loaded for that; nor where it
-/// cannot be read.
-pub fn on_it(address: &TapeAddress) -> Option<OnTape> {
-    let tape = Tape::of(address);
-    if !tape.is_loaded() {
-        return None;
-    }
-    let end = tape.with(|deck| deck.end()).ok()?;
-    if (end.file, end.block) == (0, 0) {
-        return Some(OnTape::Blank);
-    }
-    match open_member(address) {
-        Ok(there) => Some(OnTape::Medium(Box::new(there.header().clone()))),
-        Err(e) if e.is_no_medium() => {
-            let block = TapeStorage::new(tape).header().unwrap_or_default();
-            Some(OnTape::Foreign(seems(&block)))
-        }
-        Err(_) => None,
-    }
-}
-
-/// Refuses a tape on which anything is, or that takes nothing.
-pub(crate) fn refuse_used(address: &TapeAddress) -> Result<(), DeviceError> {
-    refuse_used_but(&Tape::of(address), address, &[])
-}
-
-/// The same; one that holds one of these media and no segment, or is one of these members of an array and has nothing else, is none on
-/// which anything is.
-pub(super) fn refuse_used_but(
-    tape: &Tape,
-    address: &TapeAddress,
-    may_go: &[MediumId],
-) -> Result<(), DeviceError> {
-    if tape.with(|deck| Ok(deck.is_write_protected()))? {
-        return Err(TapeError::WriteProtected { tape: tape.name() }.into());
-    }
-    if is_blank(address)? {
-        return Ok(());
-    }
-    Err(match open_member(address) {
-        Ok(there) if there.header().is_array() => {
-            if may_go.contains(&there.header().medium) && has_header_only(address)? {
-                return Ok(());
-            }
-            member_alone(there.header(), &tape.name())
-        }
-        Ok(there) if may_go.contains(&there.header().medium) && there.segments()?.is_empty() => {
-            return Ok(());
-        }
-        Ok(_) => DeviceError::NotBlank(tape.name()),
-        Err(_) => DeviceError::NotOurs(tape.name()),
-    })
 }
 
 /// A tape as a flat directory: its header, and its complete segments.
@@ -168,7 +96,7 @@ impl Storage for TapeStorage {
         let medium = self.medium()?;
         Ok(Box::new(SegmentFile {
             tape: self.tape.clone(),
-            reader: abreast::reader(),
+            reader: self.tape.abreast.reader(),
             number,
             key: self.key()?,
             // A member of an array has only its share of the blocks that the end record counts.
@@ -290,7 +218,7 @@ impl TapeStorage {
 
     /// What the drive needs to read what is behind the header.
     fn key(&self) -> io::Result<Option<DriveKey>> {
-        let key = self.medium()?.map(|medium| key_of(medium, &self.tape.name()));
+        let key = self.medium()?.map(|medium| self.tape.key_of(medium));
         Ok(key.transpose().map_err(failed)?.flatten())
     }
 

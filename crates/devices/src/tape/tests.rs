@@ -22,6 +22,7 @@ use super::writer::TapeDevice;
 use crate::Device;
 use crate::address::{Address, TapeAddress};
 use crate::file::{SUFFIX, segment_name};
+use crate::host::DeviceHost;
 use crate::storage::{Recorded, Storage};
 
 pub(super) const BLOCK: usize = 64 << 10;
@@ -67,8 +68,8 @@ pub(super) fn plain_header() -> MediumHeader {
     }
 }
 
-pub(super) fn open(address: &TapeAddress) -> TapeDevice {
-    TapeDevice::open(address, || Ok(plain_header()), None).unwrap()
+pub(super) fn open(host: &DeviceHost, address: &TapeAddress) -> TapeDevice {
+    TapeDevice::open(host, address, || Ok(plain_header()), None).unwrap()
 }
 
 fn id(number: u32) -> SegmentId {
@@ -94,13 +95,11 @@ pub(super) fn write(device: &mut TapeDevice, blocks: u32) {
 
 /// A tape with segments; where they begin.
 fn written(dir: &Path) -> (TapeAddress, Vec<u64>) {
-    let address = address(dir);
-    let mut device = open(&address);
+    let (host, address) = (DeviceHost::default(), address(dir));
+    let mut device = open(&host, &address);
     (0..3).for_each(|_| write(&mut device, BLOCKS));
     device.commit().unwrap();
     let objects = (1..=3).map(|n| device.object_of(SegmentNumber(n)).unwrap()).collect();
-    drop(device);
-    super::release_idle();
     (address, objects)
 }
 
@@ -185,7 +184,8 @@ impl TapeDrive for Noted {
 fn read(dir: &Path, kind: Kind, recorded: Option<u64>, blocks: &[u32]) -> Vec<String> {
     let drive = Box::new(Library::open(&dir.join("vtl")).unwrap().drive(1).unwrap());
     let done = Arc::new(Mutex::new(Vec::new()));
-    let tape = Tape::in_drive(Box::new(Noted { drive, kind, done: done.clone() }));
+    let tape =
+        Tape::in_drive(&DeviceHost::default(), Box::new(Noted { drive, kind, done: done.clone() }));
     let storage = TapeStorage::new(tape);
     let number = SegmentNumber(3);
     let place = recorded.map(|object| Recorded { number, segment: id(3), object });
@@ -210,7 +210,7 @@ fn a_writer_knows_the_numbers_of_its_segments() {
     let each = u64::from(BLOCKS) + 3;
     assert_eq!(objects, [2, 2 + each, 2 + 2 * each]);
     // What is appended later goes on from there; what was begun and given up is not counted.
-    let mut device = open(&address);
+    let mut device = open(&DeviceHost::default(), &address);
     device.begin_segment().unwrap();
     device.write(&block(4, 0)).unwrap();
     device.abandon_segment();
@@ -227,7 +227,10 @@ fn a_drive_is_asked_once_for_a_number_and_not_for_each_block() {
     let (_, objects) = written(dir.path());
     let drive = Box::new(Library::open(&dir.path().join("vtl")).unwrap().drive(1).unwrap());
     let done = Arc::new(Mutex::new(Vec::new()));
-    let tape = Tape::in_drive(Box::new(Noted { drive, kind: Kind::Whole, done: done.clone() }));
+    let tape = Tape::in_drive(
+        &DeviceHost::default(),
+        Box::new(Noted { drive, kind: Kind::Whole, done: done.clone() }),
+    );
     // Overwrites from the third segment on, as a writer that was there before does.
     let found = tape.with(|deck| {
         for file in [5, 7] {
@@ -284,7 +287,7 @@ fn a_drive_that_cannot_locate_finds_everything_by_filemarks() {
 fn what_is_not_recorded_is_learnt_from_the_drive() {
     let dir = tempfile::tempdir().unwrap();
     let (address, objects) = written(dir.path());
-    let medium = super::open(&address).unwrap();
+    let medium = DeviceHost::default().medium(&Address::Tape(address)).unwrap();
     // Twice, since the second time the block is not read from the tape again.
     for _ in 0..2 {
         let file = medium.open_segment(SegmentNumber(2)).unwrap();
@@ -321,7 +324,7 @@ fn backhitches(dir: &Path, plan: Option<&SpoolPlan>) -> u64 {
         drive.sync().unwrap();
     }
     let half = BLOCK as f64 / (0.5 * 1.45e6);
-    let mut deck = Deck::through(Box::new(library.drive(1).unwrap()), plan);
+    let mut deck = Deck::new(Box::new(library.drive(1).unwrap()), None, plan);
     for n in 0..READ_SLOWLY {
         let spot = Spot { file: 0, block: n.into(), object: None };
         match deck.block(spot, BLOCK, &|_| true).unwrap() {
@@ -410,27 +413,27 @@ fn encrypted_header(medium: MediumId) -> MediumHeader {
 #[test]
 fn what_is_behind_the_header_takes_the_key() {
     let dir = tempfile::tempdir().unwrap();
-    let address = address(dir.path());
+    let (host, address) = (DeviceHost::default(), address(dir.path()));
     let medium = MediumId([0x77; 16]);
-    let open = || TapeDevice::open(&address, || Ok(encrypted_header(medium)), None).unwrap();
+    let open = || TapeDevice::open(&host, &address, || Ok(encrypted_header(medium)), None).unwrap();
     let mut device = open();
     let closed = device.begin_segment().unwrap_err().to_string();
     assert!(
         closed.contains("V00001L9 is encrypted by its drive and its key is not open"),
         "{closed}"
     );
-    super::open_key(medium, Key32::new([7; 32]));
+    host.open_key(medium, Key32::new([7; 32]));
     write(&mut device, 3);
     device.commit().unwrap();
     drop(device);
-    super::release_idle();
+    host.release_idle();
     let file = std::fs::read(dir.path().join("vtl/tapes/V00001L9.tape")).unwrap();
     let count = |text: &[u8]| file.windows(text.len()).filter(|w| *w == text).count();
     assert_eq!((count(b"CpMA"), count(b"drive_key")), (1, 1), "the header alone is in clear");
     let mut device = open();
     assert_eq!(device.begin_segment().unwrap(), SegmentNumber(2), "it is appended to");
     drop(device);
-    let storage = TapeStorage::new(Tape::of(&address));
+    let storage = TapeStorage::new(Tape::of(&host, &address));
     let segment = storage.open(&segment_name(SegmentNumber(1), SUFFIX)).unwrap();
     let mut found = vec![0; BLOCK];
     segment.read_at(&mut found, BLOCK as u64).unwrap();
@@ -440,19 +443,19 @@ fn what_is_behind_the_header_takes_the_key() {
 #[test]
 fn a_drive_has_a_key_as_long_as_it_is_used() {
     let dir = tempfile::tempdir().unwrap();
-    let address = address(dir.path());
+    let (host, address) = (DeviceHost::default(), address(dir.path()));
     let medium = MediumId([0x78; 16]);
-    super::open_key(medium, Key32::new([9; 32]));
+    host.open_key(medium, Key32::new([9; 32]));
     let key = drive_key(&[9; 32], medium).unwrap()[0];
     let new = || Ok(encrypted_header(medium));
-    let mut device = TapeDevice::open(&address, new, None).unwrap();
+    let mut device = TapeDevice::open(&host, &address, new, None).unwrap();
     write(&mut device, 3);
     device.commit().unwrap();
     drop(device);
-    super::release_idle();
+    host.release_idle();
     let given = Arc::new(Mutex::new(Vec::new()));
     let drive = Box::new(Library::open(&dir.path().join("vtl")).unwrap().drive(1).unwrap());
-    let tape = Tape::in_drive(Box::new(Keyed { drive, given: given.clone() }));
+    let tape = Tape::in_drive(&host, Box::new(Keyed { drive, given: given.clone() }));
     let storage = TapeStorage::new(tape);
     assert_eq!(storage.list().unwrap().len(), 2);
     assert!(given.lock().is_empty(), "what is on it is listed without");
@@ -471,16 +474,17 @@ fn threads_that_take_turns_in_one_drive_all_get_it() {
     let two = dir.path().join("two");
     let design = Library::open(&dir.path().join("vtl")).unwrap().design().clone();
     Library::create(&two, &Design { slots: 2, ..design }, 2).unwrap();
+    let host = &DeviceHost::default();
     std::thread::scope(|threads| {
         for barcode in ["V00001L9", "V00002L9"] {
             let library = crate::address::LibraryName::Virtual(two.clone());
             let address = TapeAddress { library, ..first.with_tape(barcode) };
             threads.spawn(move || {
-                let tape = Tape::of(&address);
+                let tape = Tape::of(host, &address);
                 for n in 0..200 {
                     assert_eq!(tape.with(Deck::end).unwrap(), Spot::BEGIN);
                     std::thread::sleep(Duration::from_micros(n * 37 % 1500));
-                    super::done_reading(&Address::Tape(address.clone()));
+                    host.done_reading(&Address::Tape(address.clone()));
                 }
             });
         }

@@ -8,13 +8,12 @@ use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, encode_record};
 use capstan_tape::{DriveKey, DriveSession, Speeds, Spot, TapeError, Written};
 
-use super::keys::key_of;
-use super::ledger;
 use super::mount::Tape;
 use super::storage::TapeStorage;
 use super::{HEADER_FILE, catalog_file, complete, data_file};
 use crate::address::TapeAddress;
 use crate::file::FileMedium;
+use crate::host::DeviceHost;
 use crate::rait::open::member_alone;
 use crate::{Device, DeviceError};
 
@@ -41,11 +40,12 @@ pub struct TapeDevice {
 impl TapeDevice {
     /// Opens a tape to write. `new` makes the header of one that is blank.
     pub fn open(
+        host: &DeviceHost,
         address: &TapeAddress,
         new: impl FnOnce() -> std::io::Result<MediumHeader>,
         block_size: Option<u32>,
     ) -> Result<Self, DeviceError> {
-        let device = Self::open_member(address, new, block_size)?;
+        let device = Self::open_member(host, address, new, block_size)?;
         match device.medium.header().is_array() {
             true => Err(member_alone(device.medium.header(), device.medium.path())),
             false => Ok(device),
@@ -54,11 +54,12 @@ impl TapeDevice {
 
     /// The same, of a tape that may be a member of an array.
     pub(crate) fn open_member(
+        host: &DeviceHost,
         address: &TapeAddress,
         new: impl FnOnce() -> std::io::Result<MediumHeader>,
         block_size: Option<u32>,
     ) -> Result<Self, DeviceError> {
-        let tape = Tape::of(address);
+        let tape = Tape::of(host, address);
         if !tape.pin() {
             return Err(
                 TapeError::Busy { what: tape.name(), holder: "this session".to_owned() }.into()
@@ -177,28 +178,30 @@ impl TapeDevice {
 }
 
 /// Refuses a drive that cannot encrypt, with a tape of a library in it.
-pub(crate) fn check_encrypts(address: &TapeAddress) -> Result<(), TapeError> {
-    Tape::of(address).with(|deck| deck.check_encrypts())
+pub(crate) fn check_encrypts(host: &DeviceHost, address: &TapeAddress) -> Result<(), TapeError> {
+    Tape::of(host, address).with(|deck| deck.check_encrypts())
 }
 
-/// Refuses a tape that cannot be erased.
-pub fn refuse_worm(address: &TapeAddress) -> Result<(), DeviceError> {
-    Ok(Tape::of(address).with(|deck| deck.refuse_worm())?)
-}
-
-/// Erases a tape, whatever is on it. `secure`: all of its length.
-pub fn erase(address: &TapeAddress, secure: bool) -> Result<(), DeviceError> {
-    let tape = Tape::of(address);
-    if !tape.pin() {
-        let busy = TapeError::Busy { what: tape.name(), holder: "this session".to_owned() };
-        return Err(busy.into());
+impl DeviceHost {
+    /// Refuses a tape that cannot be erased.
+    pub fn refuse_worm(&self, address: &TapeAddress) -> Result<(), DeviceError> {
+        Ok(Tape::of(self, address).with(|deck| deck.refuse_worm())?)
     }
-    let erased = tape.with(|deck| {
-        deck.refuse_worm()?;
-        deck.erase(secure)
-    });
-    tape.unpin();
-    Ok(erased?)
+
+    /// Erases a tape, whatever is on it. `secure`: all of its length.
+    pub fn erase_tape(&self, address: &TapeAddress, secure: bool) -> Result<(), DeviceError> {
+        let tape = Tape::of(self, address);
+        if !tape.pin() {
+            let busy = TapeError::Busy { what: tape.name(), holder: "this session".to_owned() };
+            return Err(busy.into());
+        }
+        let erased = tape.with(|deck| {
+            deck.refuse_worm()?;
+            deck.erase(secure)
+        });
+        tape.unpin();
+        Ok(erased?)
+    }
 }
 
 pub(super) fn write_header(tape: &Tape, header: &MediumHeader) -> Result<(), DeviceError> {
@@ -243,7 +246,7 @@ impl Device for TapeDevice {
             self.next += 1;
         }
         let number = SegmentNumber(self.next);
-        self.key = key_of(self.medium.header(), &self.tape.name())?;
+        self.key = self.tape.key_of(self.medium.header())?;
         self.at = Some(Spot { file: data_file(number), block: 0, object: None });
         Ok(number)
     }
@@ -352,7 +355,7 @@ impl Device for TapeDevice {
             Ok((deck.session(), room))
         });
         let Ok((session, room)) = done else { return Vec::new() };
-        ledger::note_used(self.medium.header().medium, &self.tape, room);
+        self.tape.note_used(self.medium.header().medium, room);
         vec![session]
     }
 }

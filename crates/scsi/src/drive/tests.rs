@@ -358,10 +358,10 @@ fn a_lost_connection_leaves_nothing_known() {
         .with(|state| state.instead.push_back((0x0a, Err(TransportError::Lost("cut".to_owned())))));
     let error = drive.write_block(&[7; 64]).unwrap_err();
     assert!(error.is_lost() && error.to_string().contains("writing a block: cut"), "{error}");
-    drive.reconnect().unwrap();
+    drive.reconnect(&Reconnects::default()).unwrap();
     assert!(matches!(drive.write_block(&[7; 64]), Err(Error::PositionUnknown { .. })));
     model.with(|state| state.serial = "SN2");
-    let text = drive.reconnect().unwrap_err().to_string();
+    let text = drive.reconnect(&Reconnects::default()).unwrap_err().to_string();
     assert!(text.contains("serial number SN2"), "{text}");
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::{BadFault, Fault, Faults, KINDS, Operation, struck};
+use super::{BadFault, Fault, Faults, KINDS, Operation, StruckLog};
 use crate::cartridge::{damaged, failed, write_whole};
 use crate::drive::TapeError;
 use crate::small_file;
@@ -20,14 +20,16 @@ pub(crate) struct Account {
     /// What has the faults.
     of: String,
     faults: Faults,
+    /// Where it is kept which of them struck.
+    struck: StruckLog,
     /// Where it is counted, and from which byte on. Nothing where the plan is this process's alone, or over.
     file: Option<(PathBuf, File, u64)>,
 }
 
 impl Account {
     /// A plan of which nobody else knows.
-    pub fn of_process(of: &str, faults: Faults) -> Self {
-        Self { of: of.to_owned(), faults, file: None }
+    pub fn of_process(of: &str, faults: Faults, struck: &StruckLog) -> Self {
+        Self { of: of.to_owned(), faults, struck: struck.clone(), file: None }
     }
 
     /// Begins a plan in a file; the one that was there is over, but for who has it open.
@@ -37,8 +39,8 @@ impl Account {
     }
 
     /// Goes on with the plan of a file, if there is one and something of it is to come.
-    pub fn open(path: &Path, of: &str) -> Result<Self, TapeError> {
-        let none = Self::of_process(of, Faults::default());
+    pub fn open(path: &Path, of: &str, struck: &StruckLog) -> Result<Self, TapeError> {
+        let none = Self::of_process(of, Faults::default(), struck);
         let Some(text) = small_file::read_if_there(path)? else { return Ok(none) };
         let (plan, done) = text.split_once('\n').unwrap_or((&text, ""));
         let mut faults: Faults =
@@ -56,7 +58,8 @@ impl Account {
         let file = OpenOptions::new().write(true).custom_flags(flags).open(path);
         let file = file.map_err(failed("open", path))?;
         let at = plan.len() as u64;
-        Ok(Self { of: of.to_owned(), faults, file: Some((path.to_owned(), file, at)) })
+        let file = Some((path.to_owned(), file, at));
+        Ok(Self { file, ..Self::of_process(of, faults, struck) })
     }
 
     /// Counts an operation; the fault that it has.
@@ -70,7 +73,7 @@ impl Account {
             file.write_all_at(text.as_bytes(), *at).map_err(failed("write", path))?;
         }
         if let Some(fault) = fault {
-            struck::keep(&self.of, operation, self.faults.done(operation), fault);
+            self.struck.keep(&self.of, operation, self.faults.done(operation), fault);
         }
         Ok(fault)
     }
@@ -84,13 +87,14 @@ fn counts(faults: &Faults) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Struck, take_struck};
+    use crate::faults::Struck;
 
     #[test]
     fn a_plan_goes_on_where_the_last_opening_left_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("drive-1.faults");
-        let open = || Account::open(&path, "drive 1 of x");
+        let log = StruckLog::default();
+        let open = || Account::open(&path, "drive 1 of x", &log);
         assert_eq!(open().unwrap().next(Operation::Move).unwrap(), None);
         Account::begin(&path, "write:3=error,read:1=dirty\n").unwrap();
         for n in 1..=3 {
@@ -101,8 +105,7 @@ mod tests {
         }
         assert_eq!(open().unwrap().next(Operation::Read).unwrap(), Some(Fault::Dirty));
         let of = |s: &Struck| (s.operation.clone(), s.number, s.fault.clone());
-        let struck: Vec<_> =
-            take_struck().iter().filter(|s| s.of == "drive 1 of x").map(of).collect();
+        let struck: Vec<_> = log.take().iter().map(of).collect();
         let said = |operation: &str, n, fault: &str| (operation.to_owned(), n, fault.to_owned());
         assert_eq!(struck, [said("write", 3, "error"), said("read", 1, "dirty")]);
         let mut over = open().unwrap();
@@ -122,7 +125,7 @@ mod tests {
         let path = dir.path().join("robot.faults");
         let open = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            Account::open(&path, "the robot of y")
+            Account::open(&path, "the robot of y", &StruckLog::default())
         };
         assert_eq!(open("move:1=jam").unwrap().next(Operation::Move).unwrap(), Some(Fault::Jam));
         assert!(open("").unwrap().file.is_none());

@@ -1,4 +1,6 @@
-//! Planned faults that struck in this process, for the reports of its sessions.
+//! Planned faults that struck, for the reports of sessions.
+
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -7,8 +9,6 @@ use super::{Fault, Operation};
 
 /// More are not kept.
 const MOST: usize = 1000;
-
-static STRUCK: Mutex<Vec<Struck>> = Mutex::new(Vec::new());
 
 /// A planned fault that struck.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -24,16 +24,22 @@ pub struct Struck {
     pub fault: String,
 }
 
-/// The faults that struck since that was asked last.
-pub fn take_struck() -> Vec<Struck> {
-    std::mem::take(&mut *STRUCK.lock())
-}
+/// The faults that struck in libraries that were opened with it, until somebody takes them. Clones are the same one.
+#[derive(Debug, Clone, Default)]
+pub struct StruckLog(Arc<Mutex<Vec<Struck>>>);
 
-/// Keeps one.
-pub(super) fn keep(of: &str, operation: Operation, number: u64, fault: Fault) {
-    let mut all = STRUCK.lock();
-    if all.len() < MOST {
-        let (operation, fault) = (operation.to_string(), fault.to_string());
-        all.push(Struck { of: of.to_owned(), operation, number, fault });
+impl StruckLog {
+    /// The faults that struck since that was asked last.
+    pub fn take(&self) -> Vec<Struck> {
+        std::mem::take(&mut *self.0.lock())
+    }
+
+    /// Keeps one.
+    pub(super) fn keep(&self, of: &str, operation: Operation, number: u64, fault: Fault) {
+        let mut all = self.0.lock();
+        if all.len() < MOST {
+            let (operation, fault) = (operation.to_string(), fault.to_string());
+            all.push(Struck { of: of.to_owned(), operation, number, fault });
+        }
     }
 }

@@ -1,12 +1,13 @@
 use super::*;
 use crate::address::{Address, TapeAddress};
+use crate::host::DeviceHost;
 use capstan_format::id::MediumId;
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_tape::library::{Design, Library};
 
 const BLOCK: usize = 64 << 10;
 
-fn tape(dir: &Path) -> (TapeAddress, TapeDevice) {
+fn tape(dir: &Path) -> (DeviceHost, TapeAddress, TapeDevice) {
     let design = Design {
         model: "lto-9".into(),
         drives: 1,
@@ -21,10 +22,12 @@ fn tape(dir: &Path) -> (TapeAddress, TapeDevice) {
     Library::create(&library, &design, 1).unwrap();
     let name = format!("vtape:{}?tape=V00001L9", library.display());
     let Ok(Address::Tape(address)) = name.parse() else { panic!("{name}") };
-    (address.clone(), open(&address))
+    let host = DeviceHost::default();
+    let device = open(&host, &address);
+    (host, address, device)
 }
 
-fn open(address: &TapeAddress) -> TapeDevice {
+fn open(host: &DeviceHost, address: &TapeAddress) -> TapeDevice {
     let header = || {
         Ok(MediumHeader {
             format: FORMAT_VERSION,
@@ -40,7 +43,7 @@ fn open(address: &TapeAddress) -> TapeDevice {
             drive_key: None,
         })
     };
-    TapeDevice::open(address, header, None).unwrap()
+    TapeDevice::open(host, address, header, None).unwrap()
 }
 
 fn segment(device: &mut dyn Device, blocks: u8) -> SegmentNumber {
@@ -66,11 +69,11 @@ fn spooled(tape: TapeDevice, dir: &Path, blocks: u64) -> SpooledTape {
 #[test]
 fn what_was_spooled_is_on_the_tape_in_order_when_it_is_committed() {
     let dir = tempfile::tempdir().unwrap();
-    let (address, tape) = tape(dir.path());
+    let (host, address, tape) = tape(dir.path());
     let mut tape = Some(tape);
     // Once all of it fits, once it goes round many times.
     for (blocks, first) in [(500, 1), (4, 3)] {
-        let device = tape.take().unwrap_or_else(|| open(&address));
+        let device = tape.take().unwrap_or_else(|| open(&host, &address));
         let mut device = spooled(device, dir.path(), blocks);
         assert_eq!(segment(&mut device, 40).0, first);
         assert_eq!(segment(&mut device, 90).0, first + 1);
@@ -80,7 +83,7 @@ fn what_was_spooled_is_on_the_tape_in_order_when_it_is_committed() {
         assert_eq!(device.object_of(SegmentNumber(first)), Some(begin));
         assert_eq!(device.object_of(SegmentNumber(first + 1)), Some(begin + 43));
         drop(device);
-        let read = crate::tape::open(&address).unwrap();
+        let read = crate::tape::open(&host, &address).unwrap();
         let numbers: Vec<_> = read.segments().unwrap().iter().map(|n| n.0).collect();
         assert_eq!(numbers, (1..=first + 1).collect::<Vec<_>>());
         let file = read.open_segment(SegmentNumber(first + 1)).unwrap();
@@ -93,7 +96,7 @@ fn what_was_spooled_is_on_the_tape_in_order_when_it_is_committed() {
 #[test]
 fn what_was_abandoned_is_written_over_and_an_error_is_told() {
     let dir = tempfile::tempdir().unwrap();
-    let (address, tape) = tape(dir.path());
+    let (host, address, tape) = tape(dir.path());
     let mut device = spooled(tape, dir.path(), 16);
     assert_eq!(segment(&mut device, 30).0, 1);
     device.commit().unwrap();
@@ -103,9 +106,9 @@ fn what_was_abandoned_is_written_over_and_an_error_is_told() {
     assert_eq!(segment(&mut device, 5).0, 2);
     device.commit().unwrap();
     drop(device);
-    assert_eq!(crate::tape::open(&address).unwrap().segments().unwrap().len(), 2);
+    assert_eq!(crate::tape::open(&host, &address).unwrap().segments().unwrap().len(), 2);
     // More than the tape holds.
-    let mut device = spooled(open(&address), dir.path(), 16);
+    let mut device = spooled(open(&host, &address), dir.path(), 16);
     device.begin_segment().unwrap();
     let failed = (0..2_000).find_map(|_| device.write(&[7; BLOCK]).err());
     let failed = failed.unwrap_or_else(|| device.commit().unwrap_err());
@@ -116,7 +119,7 @@ fn what_was_abandoned_is_written_over_and_an_error_is_told() {
 #[test]
 fn what_came_to_a_full_tape_whole_is_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let (address, tape) = tape(dir.path());
+    let (host, address, tape) = tape(dir.path());
     let mut device = spooled(tape, dir.path(), 16);
     let mut one = || {
         device.begin_segment()?;
@@ -130,7 +133,7 @@ fn what_came_to_a_full_tape_whole_is_kept() {
     let next = device.salvage().unwrap();
     assert!(next.0 > 2, "{next:?}");
     drop(device);
-    let kept = crate::tape::open(&address).unwrap().segments().unwrap();
+    let kept = crate::tape::open(&host, &address).unwrap().segments().unwrap();
     assert_eq!(kept.len() as u32, next.0 - 1);
 }
 
@@ -146,7 +149,7 @@ fn small_file(blocks: u64) -> File {
 #[test]
 fn a_spool_whose_disk_takes_no_more_is_done_without() {
     let dir = tempfile::tempdir().unwrap();
-    let (address, tape) = tape(dir.path());
+    let (host, address, tape) = tape(dir.path());
     let mut device =
         SpooledTape::on(tape, 40 * BLOCK as u64, small_file(8), "/sp".to_owned()).unwrap();
     assert_eq!(device.begin_segment().unwrap().0, 1);
@@ -169,7 +172,7 @@ fn a_spool_whose_disk_takes_no_more_is_done_without() {
     assert!(failed.is_full() && !failed.is_of_spool(), "{failed}");
     assert!(device.is_ending());
     drop(device);
-    let read = crate::tape::open(&address).unwrap();
+    let read = crate::tape::open(&host, &address).unwrap();
     assert_eq!(read.segments().unwrap().len(), 3);
     for (segment, blocks) in [(1, 60), (2, 90), (3, 5)] {
         let file = read.open_segment(SegmentNumber(segment)).unwrap();
@@ -184,7 +187,7 @@ fn a_spool_whose_disk_takes_no_more_is_done_without() {
 #[test]
 fn a_spool_that_cannot_be_read_or_made_is_no_full_tape() {
     let dir = tempfile::tempdir().unwrap();
-    let (address, tape) = tape(dir.path());
+    let (host, address, tape) = tape(dir.path());
     let unreadable = OpenOptions::new().write(true).open("/dev/null").unwrap();
     let mut device =
         SpooledTape::on(tape, 40 * BLOCK as u64, unreadable, "/sp".to_owned()).unwrap();
@@ -196,14 +199,14 @@ fn a_spool_that_cannot_be_read_or_made_is_no_full_tape() {
     let plan = SpoolPlan { dir: dir.path().join("none"), size: 1 << 20 };
     let address = Address::Tape(TapeAddress { spool: Some(plan), ..address.with_tape("V00002L9") });
     let nobody = || -> io::Result<MediumHeader> { panic!("a header is made") };
-    let failed = crate::open::writable(&address, nobody, None).err().unwrap();
+    let failed = host.writable(&address, nobody, None).err().unwrap();
     assert!(failed.is_of_spool(), "{failed}");
 }
 
 #[test]
 fn what_the_spool_gives_back_otherwise_does_not_come_to_the_tape() {
     let dir = tempfile::tempdir().unwrap();
-    let (address, tape) = tape(dir.path());
+    let (host, address, tape) = tape(dir.path());
     let file = nameless(dir.path()).unwrap();
     let behind = file.try_clone().unwrap();
     let mut device = SpooledTape::on(tape, 500 * BLOCK as u64, file, "spool".to_owned()).unwrap();
@@ -214,5 +217,5 @@ fn what_the_spool_gives_back_otherwise_does_not_come_to_the_tape() {
     assert!(failed.is_of_spool(), "{failed}");
     assert!(failed.to_string().contains("other bytes"), "{failed}");
     drop(device);
-    assert!(crate::tape::open(&address).unwrap().segments().unwrap().is_empty());
+    assert!(crate::tape::open(&host, &address).unwrap().segments().unwrap().is_empty());
 }

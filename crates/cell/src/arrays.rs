@@ -202,11 +202,9 @@ impl Cell {
             );
             ears.say(Code::Damaged, "media agent", &what, text);
         }
-        let mut address = opened.address.clone();
-        address.members[place] = onto.clone();
-        let address = Address::Array(address.with_whole_paths());
-        self.put_medium_of(&address, &header)?;
-        let info = self.array_status(&address.to_string())?;
+        let placed = opened.placed_with(place, onto);
+        self.put_medium_of(&placed, &header)?;
+        let info = self.array_status(&placed.address().to_string())?;
         Ok((rebuilt, info))
     }
 
@@ -320,31 +318,6 @@ impl Cell {
             return Ok(None);
         };
         Ok(self.is_unknown_array_of_ours(&header)?.then_some(header.medium))
-    }
-
-    /// The name of an array with its members where they are recorded, in the places of those that are lost by the name that was given:
-    /// one that was replaced, or is away, does not take the place of the one that is known.
-    pub(crate) fn with_known_members(&self, address: &Address, id: MediumId) -> Result<Address> {
-        let (Address::Array(now), false) = (address, address.is_sequential()) else {
-            return Ok(address.clone());
-        };
-        let row = self.idb.medium(id)?;
-        let Some(Ok(Address::Array(known))) = row.map(|row| row.device.parse::<Address>()) else {
-            return Ok(address.clone());
-        };
-        let now = now.with_whole_paths();
-        if known.layout != now.layout || known == now {
-            return Ok(Address::Array(now));
-        }
-        let Ok(opened) = arrays::open(&self.devices, &now) else { return Ok(Address::Array(now)) };
-        let mut members = opened.address.members.clone();
-        for lost in opened.storage.lost() {
-            let of_before = &known.members[lost.member];
-            if !members.contains(of_before) {
-                members[lost.member] = of_before.clone();
-            }
-        }
-        Ok(Address::Array(ArrayAddress { layout: now.layout, members }))
     }
 
     /// The same of an array that is to be repaired, with the one way in which its members are.

@@ -9,6 +9,7 @@ use capstan_catalog::keys::VersionKeys;
 use capstan_devices::address::Address;
 use capstan_devices::file::{FileMedium, HEADER_NAME};
 use capstan_devices::held::FoundLock;
+use capstan_devices::rait::placed::Placed;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::catalog::rebuild;
 use capstan_format::catalog::{Contents, StreamContents};
@@ -171,14 +172,14 @@ impl Imported {
     }
 }
 
-/// The name of a device; of an array with its members in their places.
-fn placed(cell: &Cell, device: &Address) -> Address {
+/// Where a medium was found that a device has; an array with its members in their places.
+fn placed(cell: &Cell, device: &Address) -> Placed {
     match device {
         Address::Array(array) => {
             let opened = capstan_devices::rait::open::open(&cell.devices, array);
-            Address::Array(opened.map_or_else(|_| array.clone(), |o| o.address))
+            opened.map_or_else(|_| device.clone().into(), |opened| opened.placed())
         }
-        other => other.clone(),
+        other => other.clone().into(),
     }
 }
 
@@ -214,13 +215,15 @@ impl Cell {
         let what = format!("medium {}", header.label);
         let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
         let Taken { torn, kept } = self.take_as_it_is(device, &medium, &ears, stop)?;
+        let others = later.as_deref().map_or(&[][..], |later| &later.others_on);
+        let at = placed(self, device).without(others);
         // What a segment repeats of the medium may be out of date.
         let label = match self.idb.medium(header.medium)? {
             Some(known) if medium.header_problem().is_some() => {
-                let row = Medium { device: placed(self, device).to_string(), ..known };
+                let row = Medium { device: self.device_of(&at, known.id)?, ..known };
                 self.idb.place_medium(&row, &host(), |_| row.label.clone())?.label
             }
-            _ => self.put_medium_of(&placed(self, device), &header)?.label,
+            _ => self.put_medium_of(&at, &header)?.label,
         };
         self.idb.set_medium_changed(header.medium, None)?;
         // It is here, wherever it was.

@@ -8,6 +8,7 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::VersionId;
+use capstan_format::record::MediumHeader;
 use capstan_idb::Status;
 
 use crate::Cell;
@@ -27,6 +28,8 @@ pub(crate) struct Later {
     pub follows: Vec<Before>,
     /// How many belong to another cell.
     pub others_media: u64,
+    /// Tapes that were read, and are no members of the array that is imported.
+    pub others_on: Vec<TapeAddress>,
 }
 
 /// An import of several media.
@@ -35,7 +38,9 @@ struct All {
     begun: (Instant, i64),
     report: Option<Report>,
     later: Later,
-    /// Tapes that are parts of arrays.
+    /// Tapes that were read.
+    read: Vec<TapeAddress>,
+    /// Those of them that are parts of arrays.
     members: Vec<FoundTape>,
     /// Tapes that are blank, or not of Capstan.
     others: Vec<String>,
@@ -55,6 +60,7 @@ impl All {
             begun: (Instant::now(), now_us()),
             report: None,
             later: Later::default(),
+            read: Vec::new(),
             members: Vec::new(),
             others: Vec::new(),
             closed: Vec::new(),
@@ -151,7 +157,9 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Option<DeviceError>> {
         let (barcode, device) = (barcode_of(tape), Address::Tape(tape.clone()));
-        match self.devices.header_on(tape) {
+        let header = self.devices.header_on(tape);
+        all.note_read(tape, &header);
+        match header {
             // Members are read together: not all in that drive.
             Ok(header) if header.is_array() => all.members.push((tape.recorded(), header)),
             Ok(_) => self.import_one(&device, barcode, all, observer, stop)?,
@@ -187,7 +195,9 @@ impl Cell {
             tapes.extend(self.barcodes(&library)?.iter().map(|barcode| library.with_tape(barcode)));
         }
         self.import_tapes(tapes, &mut all, stop, &mut |tape, all| {
-            match self.devices.header_on(tape) {
+            let header = self.devices.header_on(tape);
+            all.note_read(tape, &header);
+            match header {
                 Ok(header) if header.is_array() => all.members.push((tape.recorded(), header)),
                 Ok(_) => {}
                 Err(e) if e.is_busy() => return Ok(Some(e)),
@@ -222,6 +232,10 @@ impl Cell {
             match found.is_enough() {
                 true => {
                     let address = Address::Array(found.address);
+                    // What is on another tape now is not known to be where it was.
+                    let members = address.tapes();
+                    let is_other = |tape: &&TapeAddress| !members.contains(tape);
+                    all.later.others_on = all.read.iter().filter(is_other).cloned().collect();
                     self.import_one(&address, &found.label, &mut all, observer, stop)?;
                     self.devices.done_reading(&address);
                 }
@@ -275,6 +289,13 @@ impl Cell {
 }
 
 impl All {
+    /// Notes a tape of which it is known what is on it.
+    fn note_read(&mut self, tape: &TapeAddress, header: &std::result::Result<MediumHeader, DeviceError>) {
+        if matches!(header, Ok(_) | Err(DeviceError::NoMedium(_) | DeviceError::NotOurs(_))) {
+            self.read.push(tape.recorded());
+        }
+    }
+
     fn unread(&mut self, name: &str, why: impl Into<CellError>) {
         let why = why.into();
         self.unread.push(format!("{name} was not imported, or not all of it: {}", chain(&why)));

@@ -11,6 +11,7 @@ use crate::host::DeviceHost;
 use crate::rait;
 use crate::rait::make;
 use crate::rait::open::{ArrayDevice, Unfit};
+use crate::rait::placed::Placed;
 use crate::tape::{self, SpoolPlan, SpooledTape, Tape, TapeDevice, Wanted};
 use crate::{Device, DeviceError};
 
@@ -212,6 +213,14 @@ impl Writable {
         match self {
             Self::Array(array) => Address::Array(array.address.clone()),
             _ => named.clone(),
+        }
+    }
+
+    /// Where it was found.
+    pub fn placed(&self, named: &Address) -> Placed {
+        match self {
+            Self::Array(array) => array.placed.clone(),
+            _ => Placed::from(named.clone()),
         }
     }
 

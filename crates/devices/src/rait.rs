@@ -21,6 +21,7 @@ pub mod half_made;
 pub mod make;
 mod member;
 pub mod open;
+pub mod placed;
 pub mod rebuild;
 pub mod segment;
 pub mod storage;

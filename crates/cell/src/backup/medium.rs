@@ -417,7 +417,7 @@ impl Cell {
                     self.refuse_changed(&device.address(address), device.medium())?;
                 }
                 // By the label that it has here: its own may be another medium's.
-                header.label = self.put_medium_of(&device.address(address), &header)?.label;
+                header.label = self.put_medium_of(&device.placed(address), &header)?.label;
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
                 let held = hold.then(|| device.hold()).transpose()?;
                 let mut device = device.into_device()?;

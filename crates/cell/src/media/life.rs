@@ -139,7 +139,7 @@ impl Cell {
         let opened = self.devices.writable(address, || self.new_medium(&label, size), None)?;
         let judge = |there: &FileMedium, is_new| if is_new { Ok(()) } else { Err(held(there)) };
         let device = opened.judged(judge)?;
-        let row = self.put_medium_of(address, device.medium().header())?;
+        let row = self.put_medium_of(&device.placed(address), device.medium().header())?;
         if wanted.pool.is_some() {
             self.idb.set_medium_pool(row.id, wanted.pool.as_deref(), None)?;
         }
@@ -156,10 +156,11 @@ impl Cell {
         let device = self.hold(&medium)?;
         let address: Address = medium.device.parse()?;
         self.refuse_changed(&address, device.medium())?;
+        let placed = device.placed(&address);
         let old = device.medium().header().clone();
         let header = MediumHeader { label: label.to_owned(), ..old.clone() };
         // The database says whose it is, where two want it at once.
-        let row = self.put_medium_as(&address, &header, |media| {
+        let row = self.put_medium_as(&placed, &header, |media| {
             let is_taken = media.iter().any(|m| m.label == label && m.id != medium.id);
             if is_taken { medium.label.clone() } else { label.to_owned() }
         })?;
@@ -167,7 +168,7 @@ impl Cell {
             return Err(no_label(label, TAKEN));
         }
         if let Err(e) = device.replace_header(&header) {
-            self.put_medium_as(&address, &old, |_| medium.label.clone())?;
+            self.put_medium_as(&placed, &old, |_| medium.label.clone())?;
             return Err(e.into());
         }
         self.medium_info(&row)

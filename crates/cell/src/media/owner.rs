@@ -3,6 +3,7 @@
 use capstan_devices::address::{Address, LibraryName};
 use capstan_devices::file::FileMedium;
 use capstan_devices::open::{Unjudged, Writable};
+use capstan_devices::rait::placed::Placed;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{CellId, MediumId};
@@ -213,7 +214,7 @@ impl Cell {
         let opened =
             patiently(&self.devices, || Ok(self.devices.writable(address, nobody, None)?))?;
         let device = opened.judged(|now, _| refuse_other(&medium, now))?;
-        let row = self.put_medium_of(address, device.medium().header())?;
+        let row = self.put_medium_of(&device.placed(address), device.medium().header())?;
         self.record_unknown(device.medium(), &Ears::new(observer))?;
         let ears = Ears::new(observer);
         if address.is_sequential() {
@@ -273,22 +274,22 @@ impl Cell {
     }
 
     /// Records a medium that lies on a device at hand.
-    pub(crate) fn put_medium_of(&self, address: &Address, header: &MediumHeader) -> Result<Medium> {
+    pub(crate) fn put_medium_of(&self, at: &Placed, header: &MediumHeader) -> Result<Medium> {
         let own = bounded(header.label.clone(), TEXT_MAX);
-        self.put_medium_as(address, header, |media| label_for(media, header.medium, &own))
+        self.put_medium_as(at, header, |media| label_for(media, header.medium, &own))
     }
 
     /// The same, by the label that `label` chooses where all these media are known.
     pub(super) fn put_medium_as(
         &self,
-        address: &Address,
+        at: &Placed,
         header: &MediumHeader,
         label: impl Fn(&[Medium]) -> String,
     ) -> Result<Medium> {
         let row = Medium {
             id: header.medium,
             label: String::new(),
-            device: whole(&self.with_known_members(address, header.medium)?)?.to_string(),
+            device: self.device_of(at, header.medium)?,
             block_size: header.block_size,
             created_us: header.created_us,
             hosts: Vec::new(),
@@ -297,8 +298,15 @@ impl Cell {
         let other = header.cell.filter(|cell| *cell != self.id).map(|cell| cell.to_string());
         self.idb.set_medium_other_cell(row.id, other.as_deref())?;
         self.put_drive_key(header)?;
-        self.forget_seen(address)?;
+        self.forget_seen(at.address())?;
         Ok(row)
+    }
+
+    /// The device that is recorded of a medium that was found there. Members of an array that were not found stay where they are known.
+    pub(crate) fn device_of(&self, at: &Placed, medium: MediumId) -> Result<String> {
+        let known = self.idb.medium(medium)?.and_then(|row| row.device.parse::<Address>().ok());
+        let device = known.map_or_else(|| at.address().clone(), |known| at.with_known(&known));
+        Ok(whole(&device)?.to_string())
     }
 
     /// A medium of this cell, held for writing. It has to be there. One that others have is waited for.

@@ -92,13 +92,17 @@ impl ArrayAddress {
 
     /// The same with whole paths, so that it means the same wherever it is read.
     pub fn with_whole_paths(&self) -> Self {
-        let whole = |member: &Address| match member {
-            Address::File(path) => Address::File(whole_path(path)),
-            Address::Tape(tape) => Address::Tape(tape.recorded()),
-            Address::Array(array) => Address::Array(array.with_whole_paths()),
-            other => other.clone(),
-        };
         Self { layout: self.layout, members: self.members.iter().map(whole).collect() }
+    }
+}
+
+/// A device by the name that is recorded of it.
+pub(super) fn whole(device: &Address) -> Address {
+    match device {
+        Address::File(path) => Address::File(whole_path(path)),
+        Address::Tape(tape) => Address::Tape(tape.recorded()),
+        Address::Array(array) => Address::Array(array.with_whole_paths()),
+        other => other.clone(),
     }
 }
 

@@ -17,6 +17,7 @@ use super::address::ArrayAddress;
 use super::device::RaitDevice;
 use super::drives::{self, Drives};
 use super::make::{is_blank_place, make};
+use super::placed::Placed;
 use super::storage::{RaitStorage, StoredMember};
 use super::unfinished;
 use crate::address::Address;
@@ -36,6 +37,8 @@ pub struct Opened {
     pub address: ArrayAddress,
     /// The directories that are there.
     directories: Vec<PathBuf>,
+    /// The names of members that are lost, also of arrays in it.
+    lost: Vec<Address>,
 }
 
 /// Says which members of an array are there and not to be written to, by their places, and why.
@@ -47,6 +50,8 @@ struct Member {
     header: MediumHeader,
     directories: Vec<PathBuf>,
     address: Address,
+    /// Where it is an array: the names of members that are lost.
+    lost: Vec<Address>,
 }
 
 /// That a medium is a part of an array and cannot be used alone.
@@ -94,6 +99,22 @@ impl Opened {
         FileMedium::on(self.storage.clone(), &self.address.to_string())
     }
 
+    /// Where it was found.
+    pub fn placed(&self) -> Placed {
+        Placed::new(&Address::Array(self.address.clone()), &self.lost)
+    }
+
+    /// The same, with that device in the place of a member.
+    pub fn placed_with(&self, place: usize, onto: &Address) -> Placed {
+        let mut address = self.address.clone();
+        let before = std::mem::replace(&mut address.members[place], onto.clone());
+        let mut lost = self.lost.clone();
+        if let Some(of) = lost.iter().position(|of| *of == before) {
+            lost.swap_remove(of);
+        }
+        Placed::new(&Address::Array(address), &lost)
+    }
+
     /// Keeps others from writing to its members.
     pub fn lock(&self) -> Result<Vec<File>, DeviceError> {
         let lock = |path: &PathBuf| {
@@ -130,6 +151,7 @@ fn open_member(
         header: medium.header().clone(),
         directories,
         address: address.clone(),
+        lost: Vec::new(),
     };
     // What makes a medium of a device that stands alone makes none of an array's.
     let not_alone = |e| match e {
@@ -166,6 +188,7 @@ fn open_member(
                 header: opened.storage.header(),
                 storage: opened.storage,
                 directories: opened.directories,
+                lost: opened.lost,
                 address: Address::Array(opened.address),
             })
         }
@@ -222,11 +245,12 @@ fn assemble(
     let header = all.iter().rev().max_by_key(|h| count(h)).cloned();
     let is_enough = total <= layout.parity();
     let (mut members, mut addresses, mut directories) = (Vec::new(), Vec::new(), Vec::new());
-    let mut failure = None;
+    let (mut lost, mut failure) = (Vec::new(), None);
     for (place, (member, name)) in places.into_iter().zip(names).enumerate() {
         match member {
             Some(Ok(member)) => {
                 directories.extend(member.directories);
+                lost.extend(member.lost);
                 addresses.push(member.address.clone());
                 members.push(Ok(StoredMember {
                     name: member.address.to_string(),
@@ -237,6 +261,7 @@ fn assemble(
             other => {
                 let name = name.unwrap_or_else(|| address.members[place].clone());
                 let device = name.to_string();
+                lost.push(name.clone());
                 addresses.push(name);
                 let error = other.and_then(Result::err);
                 let text = error.as_ref().map_or_else(String::new, ToString::to_string);
@@ -257,7 +282,7 @@ fn assemble(
     };
     let address = ArrayAddress { layout, members: addresses };
     let storage = Arc::new(RaitStorage::new(layout, header, members).with_rebuilt(rebuilt));
-    Ok(Opened { storage, address, directories })
+    Ok(Opened { storage, address, directories, lost })
 }
 
 /// The place that a member says it has, if it is one of this array.
@@ -302,6 +327,8 @@ pub struct ArrayDevice {
     pub header: MediumHeader,
     /// Its name, with its members in their places.
     pub address: ArrayAddress,
+    /// Where it was found.
+    pub placed: Placed,
     /// The medium that it is, held as long as this lives.
     pub held: HeldMedium,
     /// Places of members that are not there.
@@ -386,8 +413,8 @@ pub fn device(
     let device = write_to(host, &opened, &mut locks, unfit)?;
     let held = HeldMedium::new(opened.medium()?, locks);
     let lost = opened.storage.lost().into_iter().map(|l| l.member).collect();
-    let host = host.clone();
-    Ok(ArrayDevice { host, device, header, address: opened.address, held, lost })
+    let (host, placed) = (host.clone(), opened.placed());
+    Ok(ArrayDevice { host, device, header, address: opened.address, placed, held, lost })
 }
 
 /// The device of an array that was opened to read; its members are locked.

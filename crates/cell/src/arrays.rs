@@ -106,7 +106,7 @@ impl Cell {
             broken: None,
         };
         self.devices.wait_for(&Address::Array(address.clone()));
-        let opened = match arrays::open(&self.devices, &address) {
+        let opened = match arrays::open_known(&self.devices, &address, &self.known_members()) {
             Ok(opened) => opened,
             Err(e) => {
                 info.broken = Some(chain(&e));
@@ -168,7 +168,7 @@ impl Cell {
         let array = Address::Array(address.clone());
         let _booked = self.book_drives_of(&[&array, onto])?;
         self.devices.wait_for(&array);
-        let opened = arrays::open(&self.devices, &address)?;
+        let opened = arrays::open_known(&self.devices, &address, &self.known_members())?;
         let place = place_of(&opened.address, member)?;
         let header = opened.storage.header();
         self.open_drive_key(&header)?;
@@ -236,46 +236,8 @@ impl Cell {
         }
     }
 
-    /// The members on disk, by their places, that lack something of what is recorded of the array: they were away while it was
-    /// written, or are an older state of themselves. Nothing is written to them until they are written anew, and the session says so.
-    pub(crate) fn unfit_members(&self, opened: &Opened) -> Vec<(usize, String)> {
-        let header = opened.storage.header();
-        let Ok(recorded) = self.recorded_and_kept(header.whole()) else { return Vec::new() };
-        let is_tape = |place: usize| opened.address.members[place].is_sequential();
-        let held: Vec<Option<BTreeSet<SegmentNumber>>> = opened
-            .storage
-            .members()
-            .into_iter()
-            .enumerate()
-            // What is wrong with one that cannot be listed shows where it is written.
-            .map(|(place, member)| member.filter(|_| !is_tape(place))?.held().ok())
-            .map(|held| held.map(BTreeSet::from_iter))
-            .collect();
-        // What no member has is no fault of a single one.
-        let some_have: BTreeSet<_> = held.iter().flatten().flatten().copied().collect();
-        let mut unfit = Vec::new();
-        for (place, held) in held.into_iter().enumerate() {
-            let Some(held) = held else { continue };
-            let lacking =
-                recorded.iter().filter(|n| some_have.contains(n) && !held.contains(n)).count();
-            if lacking == 0 {
-                continue;
-            }
-            let name = shell_word(&opened.address.members[place]);
-            let label = shell_word(&header.label);
-            unfit.push((
-                place,
-                format!(
-                    "it is not as it was last written: it lacks {lacking} of the segments of the array; `capstan rait rebuild {label} \
-                     --member {name} --onto NEW` writes it anew"
-                ),
-            ));
-        }
-        unfit
-    }
-
     /// Numbers of the segments recorded of a medium, without those that a prune removes or was interrupted in removing.
-    fn recorded_and_kept(&self, medium: MediumId) -> Result<BTreeSet<SegmentNumber>> {
+    pub(crate) fn recorded_and_kept(&self, medium: MediumId) -> Result<BTreeSet<SegmentNumber>> {
         let recorded = self.idb.segments_of_medium(medium)?;
         let leaving = self.leaving()?;
         Ok(recorded.into_iter().filter(|s| !leaving.contains(&s.id)).map(|s| s.number).collect())

@@ -176,7 +176,11 @@ impl Imported {
 fn placed(cell: &Cell, device: &Address) -> Placed {
     match device {
         Address::Array(array) => {
-            let opened = capstan_devices::rait::open::open(&cell.devices, array);
+            let opened = capstan_devices::rait::open::open_known(
+                &cell.devices,
+                array,
+                &cell.known_members(),
+            );
             opened.map_or_else(|_| device.clone().into(), |opened| opened.placed())
         }
         other => other.clone().into(),

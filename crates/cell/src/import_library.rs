@@ -222,7 +222,7 @@ impl Cell {
     ) -> Result<Report> {
         let ears = Ears::new(observer);
         let mut broken = Vec::new();
-        for found in arrays_of(std::mem::take(&mut all.members)) {
+        for found in arrays_of(std::mem::take(&mut all.members), &self.known_members()) {
             if stop.0.load(Relaxed) {
                 break;
             }
@@ -290,7 +290,11 @@ impl Cell {
 
 impl All {
     /// Notes a tape of which it is known what is on it.
-    fn note_read(&mut self, tape: &TapeAddress, header: &std::result::Result<MediumHeader, DeviceError>) {
+    fn note_read(
+        &mut self,
+        tape: &TapeAddress,
+        header: &std::result::Result<MediumHeader, DeviceError>,
+    ) {
         if matches!(header, Ok(_) | Err(DeviceError::NoMedium(_) | DeviceError::NotOurs(_))) {
             self.read.push(tape.recorded());
         }

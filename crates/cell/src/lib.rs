@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
 mod anomaly;
+mod array_members;
 pub mod arrays;
 mod at_hand;
 mod attached;

@@ -10,7 +10,7 @@ use crate::held::HeldMedium;
 use crate::host::DeviceHost;
 use crate::rait;
 use crate::rait::make;
-use crate::rait::open::{ArrayDevice, Unfit};
+use crate::rait::open::{ArrayDevice, KnownMembers};
 use crate::rait::placed::Placed;
 use crate::tape::{self, SpoolPlan, SpooledTape, Tape, TapeDevice, Wanted};
 use crate::{Device, DeviceError};
@@ -82,16 +82,17 @@ impl DeviceHost {
         new: impl Fn() -> std::io::Result<MediumHeader>,
         block_size: Option<u32>,
     ) -> Result<Unjudged, DeviceError> {
-        self.writable_without(address, new, block_size, &|_| Vec::new())
+        self.writable_known(address, new, block_size, &())
     }
 
-    /// The same; of an array without the members that are `unfit`, as far as it can do without them.
-    pub fn writable_without(
+    /// The same; of an array without the members that are known to have been replaced, and, as far as it can do without them, those
+    /// that are unfit.
+    pub fn writable_known(
         &self,
         address: &Address,
         new: impl Fn() -> std::io::Result<MediumHeader>,
         block_size: Option<u32>,
-        unfit: Unfit<'_>,
+        known: &dyn KnownMembers,
     ) -> Result<Unjudged, DeviceError> {
         let is_new = Cell::new(false);
         let new = || {
@@ -107,7 +108,7 @@ impl DeviceHost {
                 Writable::Tape(TapeDevice::open(self, named, new, block_size)?, tape.spool.clone())
             }
             Address::Array(array) => {
-                Writable::Array(Box::new(rait::open::device(self, array, &new, block_size, unfit)?))
+                Writable::Array(Box::new(rait::open::device(self, array, &new, block_size, known)?))
             }
             Address::Null { .. } => return Err(DeviceError::KeepsNothing),
         };

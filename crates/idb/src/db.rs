@@ -77,6 +77,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (27, "vaults of pools", include_str!("../migrations/0027_vaults_of_pools.sql")),
     (28, "session waits", include_str!("../migrations/0028_session_waits.sql")),
     (29, "lacking paths", include_str!("../migrations/0029_lacking_paths.sql")),
+    (30, "rebuilt members", include_str!("../migrations/0030_rebuilt_members.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

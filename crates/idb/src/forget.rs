@@ -10,6 +10,7 @@ use crate::decode::{self, Fault};
 use crate::leases;
 use crate::management::ensure;
 use crate::pruning::{BATCH, forget_segments, push_ids};
+use crate::rebuilt::forget_rebuilt;
 use crate::rows::Medium;
 use crate::sql;
 
@@ -64,6 +65,7 @@ impl Idb {
                          full_us = NULL, other_cell = NULL, adopted_us = NULL, changed_us = NULL, \
                          changed_why = NULL WHERE medium_id = $1";
             sql::query(moved).bind(&old).bind(&id).execute(&mut *conn).await?;
+            forget_rebuilt(conn, &old).await?;
             let sql = "DELETE FROM media WHERE id = $1";
             sql::query(sql).bind(&old).execute(conn).await?;
             Ok(())
@@ -76,6 +78,7 @@ impl Idb {
             let id = medium.to_string();
             let sql = "DELETE FROM media_management WHERE medium_id = $1";
             sql::query(sql).bind(&id).execute(&mut *conn).await?;
+            forget_rebuilt(conn, &id).await?;
             let sql = "DELETE FROM media WHERE id = $1";
             sql::query(sql).bind(&id).execute(conn).await?;
             Ok(())

@@ -40,6 +40,7 @@ mod owner;
 mod pools;
 mod protection;
 mod pruning;
+mod rebuilt;
 mod refusals;
 mod reserve;
 mod robots;

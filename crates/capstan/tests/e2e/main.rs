@@ -98,6 +98,7 @@ mod protection;
 mod rait;
 mod rait_half_made;
 mod rait_members;
+mod rait_recorded;
 mod rait_tape;
 mod read_errors;
 mod reconnects;

@@ -6,7 +6,7 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::held::HeldMedium;
 use capstan_devices::null::NullDevice;
-use capstan_devices::rait::open::{Opened as OpenedArray, null_device};
+use capstan_devices::rait::open::null_device;
 use capstan_devices::tape::Trial;
 use capstan_devices::{Device, DeviceError};
 use capstan_engine::message::{Code, shell_word};
@@ -400,12 +400,12 @@ impl Cell {
                     None => new(),
                 };
                 // What is mended is mended on all members.
-                let unfit = |of: &OpenedArray| match wanted.as_it_is {
-                    true => Vec::new(),
-                    false => self.unfit_members(of),
+                let known = match wanted.as_it_is {
+                    true => self.known_members().as_they_are(),
+                    false => self.known_members(),
                 };
                 let opened =
-                    self.devices.writable_without(address, new, wanted.block_size, &unfit)?;
+                    self.devices.writable_known(address, new, wanted.block_size, &known)?;
                 let device = self.judged(address, opened)?;
                 if address.is_tape() {
                     self.refuse_poor(device.medium().header().medium)?;

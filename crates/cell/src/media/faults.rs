@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use capstan_devices::address::Address;
 use capstan_devices::rait::address::ArrayAddress;
-use capstan_devices::rait::open as arrays;
+use capstan_devices::rait::open::{self as arrays, KnownMembers};
 use capstan_engine::message::{Code, shell_word};
 use capstan_idb::{Management, Medium};
 use serde::Deserialize;
@@ -80,7 +80,7 @@ impl Cell {
                 rebuild(&opened.address.members[lost.member])
             ));
         }
-        for (place, why) in self.unfit_members(&opened) {
+        for (place, why) in self.known_members().unfit(&opened) {
             let member = &opened.address.members[place];
             faults.push(format!("member {} ({member}) of array '{label}': {why}", place + 1));
         }

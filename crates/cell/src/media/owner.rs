@@ -211,8 +211,9 @@ impl Cell {
             self.refuse_open(&medium, address)?;
         }
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let opened =
-            patiently(&self.devices, || Ok(self.devices.writable(address, nobody, None)?))?;
+        let known = self.known_members();
+        let open = || Ok(self.devices.writable_known(address, nobody, None, &known)?);
+        let opened = patiently(&self.devices, open)?;
         let device = opened.judged(|now, _| refuse_other(&medium, now))?;
         let row = self.put_medium_of(&device.placed(address), device.medium().header())?;
         self.record_unknown(device.medium(), &Ears::new(observer))?;
@@ -295,6 +296,9 @@ impl Cell {
             hosts: Vec::new(),
         };
         let row = self.idb.place_medium(&row, &host(), label)?;
+        for (array, rebuilt) in at.rebuilt() {
+            self.idb.put_rebuilt_members(*array, rebuilt)?;
+        }
         let other = header.cell.filter(|cell| *cell != self.id).map(|cell| cell.to_string());
         self.idb.set_medium_other_cell(row.id, other.as_deref())?;
         self.put_drive_key(header)?;

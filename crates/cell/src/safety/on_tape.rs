@@ -124,7 +124,7 @@ impl Tapes {
                 all.extend(left.drain(..).map(|address| (address, true)));
             }
         }
-        for array in arrays_of(parts) {
+        for array in arrays_of(parts, &()) {
             let address = Address::Array(array.address);
             self.devices.wait_for(&address);
             self.look_at(&address, depth, secrets, ears, &mut found)?;

@@ -1,9 +1,11 @@
 //! Arrays put together from what tapes say of themselves.
 
+use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 
 use super::address::ArrayAddress;
+use super::open::KnownMembers;
 use crate::address::{Address, TapeAddress};
 
 /// A tape that is a member of an array, with its header.
@@ -36,9 +38,9 @@ struct Part {
     is_there: bool,
 }
 
-/// The arrays that tapes are members of, in the order in which they were found. Of two that say they are the same member the first
-/// counts.
-pub fn arrays_of(tapes: Vec<FoundTape>) -> Vec<FoundArray> {
+/// The arrays that tapes are members of, in the order in which they were found. One that was replaced is no member: the one that took
+/// its place says so, or it is `known`. Of others that say they are the same member the first counts.
+pub fn arrays_of(tapes: Vec<FoundTape>, known: &dyn KnownMembers) -> Vec<FoundArray> {
     let part = |(tape, header)| Part { address: Address::Tape(tape), header, is_there: true };
     let mut parts: Vec<Part> = tapes.into_iter().map(part).collect();
     let mut found = Vec::new();
@@ -53,7 +55,7 @@ pub fn arrays_of(tapes: Vec<FoundTape>) -> Vec<FoundArray> {
             }
         }
         parts = Vec::new();
-        for (array, header) in groups.into_iter().filter_map(|(_, group)| joined(group)) {
+        for (array, header) in groups.into_iter().filter_map(|(_, group)| joined(group, known)) {
             match header.array {
                 Some(_) => {
                     let is_there = array.is_enough();
@@ -67,15 +69,23 @@ pub fn arrays_of(tapes: Vec<FoundTape>) -> Vec<FoundArray> {
 }
 
 /// The array of these members, with its header.
-fn joined(members: Vec<Part>) -> Option<(FoundArray, MediumHeader)> {
+fn joined(members: Vec<Part>, known: &dyn KnownMembers) -> Option<(FoundArray, MediumHeader)> {
     let first = members.first()?;
-    let layout = first.header.array.as_ref()?.layout().ok()?;
+    let place = first.header.array.as_ref()?;
+    let layout = place.layout().ok()?;
+    let said = members.iter().filter_map(|member| member.header.array.as_ref());
+    let said = said.flat_map(|place| place.rebuilt.iter().copied());
+    let rebuilt = RebuiltMember::newest(known.rebuilt(place.array).into_iter().chain(said));
+    let is_replaced = |header: &MediumHeader, member: u32| {
+        rebuilt.iter().any(|now| now.member == member && now.medium != header.medium)
+    };
     let header = first.header.of_array()?;
     let somewhere = first.address.tapes().into_iter().next()?;
     let unknown = Address::Tape(TapeAddress { tape: None, ..somewhere.recorded() });
     let mut places: Vec<Option<Part>> = (0..layout.members()).map(|_| None).collect();
     for member in members {
         let place = member.header.array.as_ref().filter(|place| place.layout() == Ok(layout));
+        let place = place.filter(|place| !is_replaced(&member.header, place.member));
         let place = place.and_then(|place| places.get_mut(place.member as usize));
         if let Some(place) = place {
             place.get_or_insert(member);
@@ -134,7 +144,7 @@ mod tests {
         tapes.reverse();
         // Another tape that says it is one of them.
         tapes.push((tape("F"), members(&header(1), "rait5", &["A", "B", "C"])[1].1.clone()));
-        let found = arrays_of(tapes);
+        let found = arrays_of(tapes, &());
         let shown: Vec<_> =
             found.iter().map(|f| (f.label.as_str(), f.address.to_string())).collect();
         let expected = [
@@ -145,17 +155,50 @@ mod tests {
         assert!(found.iter().all(FoundArray::is_enough));
     }
 
+    /// What is known of an array.
+    struct Known(Vec<RebuiltMember>);
+
+    impl KnownMembers for Known {
+        fn rebuilt(&self, _: MediumId) -> Vec<RebuiltMember> {
+            self.0.clone()
+        }
+
+        fn unfit(&self, _: &super::super::open::Opened) -> Vec<(usize, String)> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn what_was_replaced_is_no_member() {
+        let mut tapes = members(&header(1), "rait5", &["A", "B", "C"]);
+        let new = members(&header(1), "rait5", &["A", "X", "C"]).swap_remove(1);
+        let now = RebuiltMember { member: 1, medium: new.1.medium, turn: 1 };
+        let shown =
+            |tapes, known: &dyn KnownMembers| arrays_of(tapes, known)[0].address.to_string();
+        // The database knows it though the new one is not here.
+        let without = "rait5:vtape:/v?tape=A,vtape:/v,vtape:/v?tape=C";
+        assert_eq!(shown(tapes.clone(), &Known(vec![now])), without);
+        // It says so itself.
+        let (tape, mut says) = new;
+        says.array.as_mut().unwrap().rebuilt.push(now);
+        tapes.push((tape, says));
+        let with = "rait5:vtape:/v?tape=A,vtape:/v?tape=X,vtape:/v?tape=C";
+        assert_eq!(shown(tapes.clone(), &()), with);
+        let newer = RebuiltMember { medium: MediumId([9; 16]), turn: 2, ..now };
+        assert_eq!(shown(tapes, &Known(vec![newer])), without);
+    }
+
     #[test]
     fn what_lacks_is_a_tape_somewhere() {
         let mut tapes = members(&header(1), "rait5", &["A", "B", "C"]);
         tapes.remove(1);
-        let found = arrays_of(tapes.clone());
+        let found = arrays_of(tapes.clone(), &());
         let shown = found[0].address.to_string();
         assert_eq!(shown, "rait5:vtape:/v?tape=A,vtape:/v,vtape:/v?tape=C");
         assert_eq!(shown.parse::<Address>().unwrap(), Address::Array(found[0].address.clone()));
         assert_eq!((found[0].found, found[0].is_enough()), (2, true));
         tapes.remove(1);
-        assert!(!arrays_of(tapes)[0].is_enough());
+        assert!(!arrays_of(tapes, &())[0].is_enough());
     }
 
     #[test]
@@ -164,7 +207,7 @@ mod tests {
         let inner = |place| header(1).of_member(MediumId([7 + place as u8; 16]), outer, place);
         let mut tapes = members(&inner(0), "rait0", &["A", "B"]);
         tapes.extend(members(&inner(1), "rait0", &["C", "D"]));
-        let shown = |tapes| arrays_of(tapes)[0].address.to_string();
+        let shown = |tapes| arrays_of(tapes, &())[0].address.to_string();
         let (all, one_place) = (tapes.clone(), tapes[..2].to_vec());
         assert_eq!(
             shown(all),
@@ -173,9 +216,9 @@ mod tests {
         assert_eq!(shown(one_place), "rait1:(rait0:vtape:/v?tape=A,vtape:/v?tape=B),vtape:/v");
         // Half of a place is nothing.
         tapes.remove(3);
-        assert_eq!(arrays_of(tapes.clone())[0].found, 1);
+        assert_eq!(arrays_of(tapes.clone(), &())[0].found, 1);
         tapes.remove(0);
-        let broken = &arrays_of(tapes)[0];
+        let broken = &arrays_of(tapes, &())[0];
         assert_eq!((broken.found, broken.is_enough()), (0, false));
     }
 }

@@ -39,10 +39,29 @@ pub struct Opened {
     directories: Vec<PathBuf>,
     /// The names of members that are lost, also of arrays in it.
     lost: Vec<Address>,
+    /// Which members took the place of others, by the array that they are of: it, or one in it.
+    rebuilt: Vec<(MediumId, Vec<RebuiltMember>)>,
 }
 
-/// Says which members of an array are there and not to be written to, by their places, and why.
-pub type Unfit<'a> = &'a dyn Fn(&Opened) -> Vec<(usize, String)>;
+/// What is known of members of arrays beside what they say themselves.
+pub trait KnownMembers {
+    /// Those of an array that took the place of others.
+    fn rebuilt(&self, array: MediumId) -> Vec<RebuiltMember>;
+
+    /// Those that are there and not to be written to, by their places, and why.
+    fn unfit(&self, of: &Opened) -> Vec<(usize, String)>;
+}
+
+/// Nothing is known of them.
+impl KnownMembers for () {
+    fn rebuilt(&self, _: MediumId) -> Vec<RebuiltMember> {
+        Vec::new()
+    }
+
+    fn unfit(&self, _: &Opened) -> Vec<(usize, String)> {
+        Vec::new()
+    }
+}
 
 /// A member that was opened.
 struct Member {
@@ -52,6 +71,8 @@ struct Member {
     address: Address,
     /// Where it is an array: the names of members that are lost.
     lost: Vec<Address>,
+    /// And which took the place of others.
+    rebuilt: Vec<(MediumId, Vec<RebuiltMember>)>,
 }
 
 /// That a medium is a part of an array and cannot be used alone.
@@ -64,7 +85,8 @@ pub fn member_alone(header: &MediumHeader, path: &str) -> DeviceError {
 
 /// The identity of the medium that a member has, whatever array it is of.
 pub fn look(host: &DeviceHost, member: &Address) -> Result<MediumId, DeviceError> {
-    let found = open_member(host, member, &mut Drives::of_members(std::slice::from_ref(member)))?;
+    let mut drives = Drives::of_members(std::slice::from_ref(member));
+    let found = open_member(host, member, &mut drives, &())?;
     match found.header.array {
         Some(_) => Ok(found.header.medium),
         None => Err(DeviceError::NotOfArray {
@@ -101,10 +123,11 @@ impl Opened {
 
     /// Where it was found.
     pub fn placed(&self) -> Placed {
-        Placed::new(&Address::Array(self.address.clone()), &self.lost)
+        let placed = Placed::new(&Address::Array(self.address.clone()), &self.lost);
+        placed.with_rebuilt(self.rebuilt.clone())
     }
 
-    /// The same, with that device in the place of a member.
+    /// The same, with that device in the place of a member, which was written anew there.
     pub fn placed_with(&self, place: usize, onto: &Address) -> Placed {
         let mut address = self.address.clone();
         let before = std::mem::replace(&mut address.members[place], onto.clone());
@@ -112,7 +135,11 @@ impl Opened {
         if let Some(of) = lost.iter().position(|of| *of == before) {
             lost.swap_remove(of);
         }
-        Placed::new(&Address::Array(address), &lost)
+        let mut rebuilt = self.rebuilt.clone();
+        if let Some((_, of)) = rebuilt.first_mut() {
+            *of = self.storage.rebuilt();
+        }
+        Placed::new(&Address::Array(address), &lost).with_rebuilt(rebuilt)
     }
 
     /// Keeps others from writing to its members.
@@ -129,22 +156,34 @@ impl Opened {
 /// Opens an array of which enough is there. Where its tapes are more than there are drives for, it does without the last of them
 /// as long as it can.
 pub fn open(host: &DeviceHost, address: &ArrayAddress) -> Result<Opened, DeviceError> {
-    open_with(host, address, &mut Drives::of(address))
+    open_known(host, address, &())
+}
+
+/// The same, without the members that are known to have been replaced.
+pub fn open_known(
+    host: &DeviceHost,
+    address: &ArrayAddress,
+    known: &dyn KnownMembers,
+) -> Result<Opened, DeviceError> {
+    open_with(host, address, &mut Drives::of(address), known)
 }
 
 fn open_with(
     host: &DeviceHost,
     address: &ArrayAddress,
     drives: &mut Drives,
+    known: &dyn KnownMembers,
 ) -> Result<Opened, DeviceError> {
-    let found = address.members.iter().map(|member| open_member(host, member, drives)).collect();
-    assemble(address, found)
+    let members = address.members.iter();
+    let found = members.map(|member| open_member(host, member, drives, known)).collect();
+    assemble(address, found, known)
 }
 
 fn open_member(
     host: &DeviceHost,
     address: &Address,
     drives: &mut Drives,
+    known: &dyn KnownMembers,
 ) -> Result<Member, DeviceError> {
     let member = |medium: FileMedium, directories| Member {
         storage: medium.storage.clone(),
@@ -152,6 +191,7 @@ fn open_member(
         directories,
         address: address.clone(),
         lost: Vec::new(),
+        rebuilt: Vec::new(),
     };
     // What makes a medium of a device that stands alone makes none of an array's.
     let not_alone = |e| match e {
@@ -183,12 +223,13 @@ fn open_member(
             }
         }
         Address::Array(array) => {
-            let opened = open_with(host, array, drives)?;
+            let opened = open_with(host, array, drives, known)?;
             Ok(Member {
                 header: opened.storage.header(),
                 storage: opened.storage,
                 directories: opened.directories,
                 lost: opened.lost,
+                rebuilt: opened.rebuilt,
                 address: Address::Array(opened.address),
             })
         }
@@ -208,12 +249,15 @@ fn most<T: Eq + std::hash::Hash + Clone>(values: impl Iterator<Item = T>) -> Opt
 fn assemble(
     address: &ArrayAddress,
     found: Vec<Result<Member, DeviceError>>,
+    known: &dyn KnownMembers,
 ) -> Result<Opened, DeviceError> {
     let layout = address.layout;
     let there = || found.iter().flatten().filter_map(|m| m.header.array.as_ref());
     let array = most(there().map(|place| place.array));
     let of_it = there().filter(|place| Some(place.array) == array);
-    let rebuilt = RebuiltMember::newest(of_it.flat_map(|place| place.rebuilt.iter().copied()));
+    let said = of_it.flat_map(|place| place.rebuilt.iter().copied());
+    let known = array.map(|array| known.rebuilt(array)).unwrap_or_default();
+    let rebuilt = RebuiltMember::newest(known.into_iter().chain(said));
     let mut places: Vec<Option<Result<Member, DeviceError>>> =
         (0..layout.members()).map(|_| None).collect();
     let mut lost = Vec::new();
@@ -246,11 +290,13 @@ fn assemble(
     let is_enough = total <= layout.parity();
     let (mut members, mut addresses, mut directories) = (Vec::new(), Vec::new(), Vec::new());
     let (mut lost, mut failure) = (Vec::new(), None);
+    let mut all_rebuilt = Vec::from_iter(array.map(|array| (array, rebuilt.clone())));
     for (place, (member, name)) in places.into_iter().zip(names).enumerate() {
         match member {
             Some(Ok(member)) => {
                 directories.extend(member.directories);
                 lost.extend(member.lost);
+                all_rebuilt.extend(member.rebuilt);
                 addresses.push(member.address.clone());
                 members.push(Ok(StoredMember {
                     name: member.address.to_string(),
@@ -282,7 +328,7 @@ fn assemble(
     };
     let address = ArrayAddress { layout, members: addresses };
     let storage = Arc::new(RaitStorage::new(layout, header, members).with_rebuilt(rebuilt));
-    Ok(Opened { storage, address, directories, lost })
+    Ok(Opened { storage, address, directories, lost, rebuilt: all_rebuilt })
 }
 
 /// The place that a member says it has, if it is one of this array.
@@ -389,13 +435,13 @@ impl ArrayDevice {
 }
 
 /// Opens an array to write, and makes it where all members are blank. `new` is the header of an array made now;
-/// `block_size` the block size asked for, if any. What is `unfit` is left out, as far as the array can do without it.
+/// `block_size` the block size asked for, if any. What is known to be unfit is left out, as far as the array can do without it.
 pub fn device(
     host: &DeviceHost,
     address: &ArrayAddress,
     new: &dyn Fn() -> io::Result<MediumHeader>,
     block_size: Option<u32>,
-    unfit: Unfit<'_>,
+    known: &dyn KnownMembers,
 ) -> Result<ArrayDevice, DeviceError> {
     drives::check(host, address)?;
     let new_id = || Ok(new()?.medium);
@@ -403,14 +449,14 @@ pub fn device(
         let header = new().map_err(io_error("make a new medium in", &address.to_string()))?;
         make(host, address, &header.as_array(), &[], &new_id)?;
     }
-    let opened = open(host, address)?;
+    let opened = open_known(host, address, known)?;
     let header = opened.storage.header();
     if let Some(want) = block_size.filter(|want| *want != header.block_size) {
         let (path, have) = (opened.address.to_string(), header.block_size);
         return Err(DeviceError::BlockSize { path, have, want });
     }
     let mut locks = Vec::new();
-    let device = write_to(host, &opened, &mut locks, unfit)?;
+    let device = write_to(host, &opened, &mut locks, known)?;
     let held = HeldMedium::new(opened.medium()?, locks);
     let lost = opened.storage.lost().into_iter().map(|l| l.member).collect();
     let (host, placed) = (host.clone(), opened.placed());
@@ -422,12 +468,12 @@ fn write_to(
     host: &DeviceHost,
     opened: &Opened,
     locks: &mut Vec<File>,
-    unfit: Unfit<'_>,
+    known: &dyn KnownMembers,
 ) -> Result<RaitDevice, DeviceError> {
     let lost = opened.storage.lost();
     // Those that it cannot do without are written to all the same: else nothing would be.
     let spare = opened.storage.layout().parity().saturating_sub(lost.len());
-    let unfit_now: Vec<(usize, String)> = unfit(opened).into_iter().take(spare).collect();
+    let unfit_now: Vec<(usize, String)> = known.unfit(opened).into_iter().take(spare).collect();
     let block_size = opened.storage.header().block_size;
     let mut members = Vec::new();
     for (place, member) in opened.address.members.iter().enumerate() {
@@ -435,7 +481,7 @@ fn write_to(
             Some(lost) => Err(DeviceError::MemberLost(lost.error.clone())),
             None => match unfit_now.iter().find(|(of, _)| *of == place) {
                 Some((_, why)) => Err(DeviceError::MemberLost(why.clone())),
-                None => fit_member_device(host, member, locks, unfit),
+                None => fit_member_device(host, member, locks, known),
             },
         };
         match device {
@@ -452,14 +498,14 @@ pub(super) fn member_device(
     address: &Address,
     locks: &mut Vec<File>,
 ) -> Result<Box<dyn Device>, DeviceError> {
-    fit_member_device(host, address, locks, &|_| Vec::new())
+    fit_member_device(host, address, locks, &())
 }
 
 fn fit_member_device(
     host: &DeviceHost,
     address: &Address,
     locks: &mut Vec<File>,
-    unfit: Unfit<'_>,
+    known: &dyn KnownMembers,
 ) -> Result<Box<dyn Device>, DeviceError> {
     match address {
         Address::File(path) => {
@@ -468,7 +514,9 @@ fn fit_member_device(
             Ok(Box::new(device))
         }
         Address::Tape(tape) => Ok(Box::new(TapeDevice::open_member(host, tape, nobody, None)?)),
-        Address::Array(array) => Ok(Box::new(write_to(host, &open(host, array)?, locks, unfit)?)),
+        Address::Array(array) => {
+            Ok(Box::new(write_to(host, &open_known(host, array, known)?, locks, known)?))
+        }
         Address::Null { .. } => Err(DeviceError::KeepsNothing),
     }
 }

@@ -1,5 +1,8 @@
 //! What is recorded of where an array lies: by what was found of it, and by what was recorded before.
 
+use capstan_format::array::RebuiltMember;
+use capstan_format::id::MediumId;
+
 use super::address::{ArrayAddress, whole};
 use crate::address::{Address, TapeAddress};
 
@@ -9,6 +12,7 @@ pub struct Placed {
     address: Address,
     lost: Vec<Address>,
     others: Vec<Address>,
+    rebuilt: Vec<(MediumId, Vec<RebuiltMember>)>,
 }
 
 impl From<Address> for Placed {
@@ -22,13 +26,23 @@ impl Placed {
     /// which they were looked for.
     pub fn new(address: &Address, lost: &[Address]) -> Self {
         let lost = lost.iter().map(whole).collect();
-        Self { address: whole(address), lost, others: Vec::new() }
+        Self { address: whole(address), lost, others: Vec::new(), rebuilt: Vec::new() }
     }
 
     /// The same, where on these tapes something else was found.
     pub fn without(self, others: &[TapeAddress]) -> Self {
         let others = others.iter().map(|tape| Address::Tape(tape.recorded())).collect();
         Self { others, ..self }
+    }
+
+    /// The same, of whose members these took the place of others, by the array that they are of.
+    pub fn with_rebuilt(self, rebuilt: Vec<(MediumId, Vec<RebuiltMember>)>) -> Self {
+        Self { rebuilt, ..self }
+    }
+
+    /// Which members of arrays took the place of others.
+    pub fn rebuilt(&self) -> &[(MediumId, Vec<RebuiltMember>)] {
+        &self.rebuilt
     }
 
     /// Its device.

@@ -120,6 +120,11 @@ impl RaitStorage {
         *rebuilt = RebuiltMember::newest(std::mem::take(&mut *rebuilt));
     }
 
+    /// Which members took the place of others.
+    pub fn rebuilt(&self) -> Vec<RebuiltMember> {
+        self.state.rebuilt.lock().clone()
+    }
+
     /// Has all members but that one say which took the place of others.
     pub fn say_rebuilt(&self, but: usize) -> io::Result<()> {
         self.put_headers(&self.header(), Some(but))

@@ -70,6 +70,12 @@ impl MemberInfo {
             (_, false) => "incomplete",
         }
     }
+
+    /// Why it is not whole.
+    fn fault(&self) -> String {
+        let lacks = || format!("it lacks {} of the segments of the array", self.lacking.len());
+        self.problems.first().cloned().unwrap_or_else(lacks)
+    }
 }
 
 impl ArrayInfo {
@@ -143,7 +149,21 @@ impl Cell {
                 problems: member.storage.problems(),
             });
         }
+        self.note_state_of(&info)?;
         Ok(info)
+    }
+
+    /// Notes how the members of an array of tapes are, where they are looked at as they are recorded.
+    fn note_state_of(&self, info: &ArrayInfo) -> Result<()> {
+        let Some((_, id)) = &info.medium else { return Ok(()) };
+        let is_tape = |device: &Address| device.is_sequential();
+        let is_it = self.idb.medium(*id)?.is_some_and(|row| row.device == info.device);
+        if !is_it || !info.device.parse::<Address>().is_ok_and(|device| is_tape(&device)) {
+            return Ok(());
+        }
+        let members = info.members.iter().enumerate().filter(|(_, m)| m.state() != "whole");
+        let lost = members.map(|(place, of)| (place, of.device.clone(), of.fault())).collect();
+        self.note_lost_members(*id, lost)
     }
 
     /// How the array is that a medium is, if it is one and nobody has to load tapes for it.

@@ -156,7 +156,7 @@ pub struct Cell {
     opener: Arc<parking_lot::Mutex<unlock::Opener>>,
     mounts: Arc<MountTables>,
     /// Media that were passed over as they are not as they were last written, until a session says so: name and sentence.
-    changed: Arc<parking_lot::Mutex<Vec<(String, String)>>>,
+    changed: Arc<parking_lot::Mutex<Vec<(capstan_engine::message::Code, String, String)>>>,
 }
 
 impl Cell {

@@ -136,7 +136,9 @@ impl Cell {
         let mut opened = self.open_named(address, wanted, hold, &Silent)?;
         if let Some((member, why)) = opened.0.device.take_lost().into_iter().next() {
             // The trial gives back what was written no more.
+            let label = opened.0.medium.label.clone();
             drop(opened);
+            self.passed_lost(&label, &member, &why);
             return Err(CellError::BadInput(format!("{member}: {why}")));
         }
         trial.keep();

@@ -225,6 +225,14 @@ impl Writable {
         }
     }
 
+    /// The members of an array that are not written: they are not there, or not fit for it.
+    pub fn lost_members(&self) -> Vec<rait::LostMember> {
+        match self {
+            Self::Array(array) => array.device.lost().lock().clone(),
+            Self::File(_) | Self::Tape(..) => Vec::new(),
+        }
+    }
+
     /// The medium, held on beyond the life of the device.
     pub fn hold(&self) -> Result<HeldMedium, DeviceError> {
         match self {

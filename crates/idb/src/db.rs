@@ -78,6 +78,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (28, "session waits", include_str!("../migrations/0028_session_waits.sql")),
     (29, "lacking paths", include_str!("../migrations/0029_lacking_paths.sql")),
     (30, "rebuilt members", include_str!("../migrations/0030_rebuilt_members.sql")),
+    (31, "lost members", include_str!("../migrations/0031_lost_members.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

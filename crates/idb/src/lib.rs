@@ -78,6 +78,7 @@ pub use order::credible;
 pub use pools::{Allocation, Pool, RotationSet};
 pub use protection::{Keeping, Protection};
 pub use pruning::{Claim, Forgotten, PruneRow, VersionSize};
+pub use rebuilt::LostMember;
 pub use refusals::{Refusal, Refused};
 pub use reserve::HomeRoom;
 pub use robots::RobotLease;

@@ -156,6 +156,81 @@ fn a_tape_that_was_replaced_is_no_member_any_more() {
     assert_eq!(device(&lab, &label), NEW.replace("V00009L9", "V00008L9"));
 }
 
+/// What status says of the objects, and with which exit code.
+fn status(lab: &Lab) -> (i32, String) {
+    let run = run(lab, "status --json");
+    (run.code, json(&run)["objects"][0]["why"].to_string())
+}
+
+fn unload(lab: &Lab, drives: u32) {
+    for drive in 1..=drives {
+        run(lab, &format!("library unload vtape:vtl drive:{drive}"));
+    }
+}
+
+const ANY: &str = "rait5:vtape:vtl,vtape:vtl,vtape:vtl";
+
+#[test]
+fn a_tape_that_is_not_as_it_was_last_written_is_not_appended_to() {
+    let lab = lab(&["vtl"], 4);
+    let label = backed_up(&lab, OLD);
+    unload(&lab, 4);
+    lab.sh("mkdir old; cp vtl/tapes/V00002L9.* old");
+    assert_eq!(backed_up(&lab, OLD), label);
+    assert_eq!(status(&lab).0, 0, "{:?}", status(&lab));
+    unload(&lab, 4);
+    lab.sh("cp old/* vtl/tapes");
+    let before = tape(&lab, "V00002L9");
+    // Who names it goes on without it, each time.
+    for _ in 0..2 {
+        let done = back_up(&lab, OLD);
+        assert_eq!(done["status"], "completed_with_errors", "{done:#}");
+        let said = done["errors"].to_string();
+        assert!(said.contains("member-lost") && said.contains("as it was last written"), "{said}");
+        assert!(before == tape(&lab, "V00002L9"), "nothing is written to it");
+        let (code, why) = status(&lab);
+        assert!(code != 0 && why.contains("V00002L9") && why.contains("rait rebuild"), "{why}");
+    }
+    whole_tree_comes_back(&lab);
+    // It is whole again once it is written anew, and then any one may be lost.
+    run(&lab, &format!("rait rebuild {label} --member V00002L9 --onto vtape:vtl?tape=V00009L9"))
+        .ok();
+    let (_, why) = status(&lab);
+    assert!(!why.contains("V00002L9") && !why.contains("rait rebuild"), "{why}");
+    assert_eq!(backed_up(&lab, ANY), label);
+    assert_eq!(status(&lab).0, 0, "{:?}", status(&lab));
+    lose(&lab, "vtl", "V00001L9");
+    whole_tree_comes_back(&lab);
+}
+
+/// A session that chooses tapes takes others, says why, and status does.
+#[test]
+fn an_array_that_lacks_something_is_not_passed_over_in_silence() {
+    for is_blank in [false, true] {
+        let lab = lab(&["vtl"], 4);
+        let label = backed_up(&lab, ANY);
+        unload(&lab, 4);
+        lab.sh("mkdir old; cp vtl/tapes/V00002L9.* old");
+        assert_eq!(backed_up(&lab, ANY), label);
+        unload(&lab, 4);
+        match is_blank {
+            true => fs::write(lab.path("vtl/tapes/V00002L9.tape"), "capstan vtape 1\n").unwrap(),
+            false => drop(lab.sh("cp old/* vtl/tapes")),
+        }
+        let done = back_up(&lab, ANY);
+        let said = done["errors"].to_string();
+        assert!(said.contains("member-lost") && said.contains(&label), "{done:#}");
+        assert!(said.contains("V00002L9"), "{done:#}");
+        assert_ne!(done["media"][0], label.as_str(), "{done:#}");
+        let (code, why) = status(&lab);
+        assert!(code != 0 && why.contains("V00002L9") && why.contains("rait rebuild"), "{why}");
+        whole_tree_comes_back(&lab);
+        let onto = "vtape:vtl?tape=V00009L9";
+        run(&lab, &format!("rait rebuild {label} --member V00002L9 --onto {onto}")).ok();
+        assert_eq!(status(&lab).0, 0, "{:?}", status(&lab));
+    }
+}
+
 /// As many as may be lost are lost, and the one that was replaced does not count.
 #[test]
 fn what_was_replaced_does_not_make_an_array_whole() {

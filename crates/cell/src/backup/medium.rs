@@ -401,7 +401,7 @@ impl Cell {
                 };
                 // What is mended is mended on all members.
                 let known = match wanted.as_it_is {
-                    true => self.known_members().as_they_are(),
+                    true => self.known_members().even_unfit(),
                     false => self.known_members(),
                 };
                 let opened =
@@ -418,6 +418,11 @@ impl Cell {
                 }
                 // By the label that it has here: its own may be another medium's.
                 header.label = self.put_medium_of(&device.placed(address), &header)?.label;
+                if matches!(address, Address::Array(_)) && address.is_sequential() {
+                    let lost = device.lost_members().into_iter();
+                    let lost = lost.map(|of| (of.member, of.device, of.error)).collect();
+                    self.note_lost_members(header.medium, lost)?;
+                }
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
                 let held = hold.then(|| device.hold()).transpose()?;
                 let mut device = device.into_device()?;

@@ -150,17 +150,34 @@ impl Cell {
     /// Notes that a medium was passed over, if that is as it is not as it was last written, for a session to say.
     pub(crate) fn passed_changed(&self, name: &str, why: &CellError) {
         if let CellError::Changed(text) = why {
-            self.changed.lock().push((name.to_owned(), text.clone()));
+            self.note_passed(Code::MediumChanged, name, text.clone());
         }
     }
 
-    /// Says which media were passed over as they are not as they were last written. Returns how many.
-    pub(crate) fn say_changed(&self, ears: &Ears<'_>) -> u64 {
-        let changed = std::mem::take(&mut *self.changed.lock());
-        for (name, text) in &changed {
-            ears.say(Code::MediumChanged, "cell", name, text.clone());
+    /// The same of an array that was passed over as a member is lost.
+    pub(crate) fn passed_lost(&self, name: &str, member: &str, why: &str) {
+        let text = format!(
+            "this array is not gone on with, as a member is lost, or not as it was last written: {member}: {why}"
+        );
+        self.note_passed(Code::MemberLost, name, text);
+    }
+
+    fn note_passed(&self, code: Code, name: &str, text: String) {
+        let said = (code, name.to_owned(), text);
+        let mut changed = self.changed.lock();
+        if !changed.contains(&said) {
+            changed.push(said);
         }
-        changed.len() as u64
+    }
+
+    /// Says which media were passed over as they are not as they were last written. Returns how many of them, without
+    /// arrays that only lack a member.
+    pub(crate) fn say_changed(&self, ears: &Ears<'_>) -> u64 {
+        let passed = std::mem::take(&mut *self.changed.lock());
+        for (code, name, text) in &passed {
+            ears.say(*code, "cell", name, text.clone());
+        }
+        passed.iter().filter(|(code, ..)| *code == Code::MediumChanged).count() as u64
     }
 
     /// Marks a medium as not what was last written, with what differs. Gives the error that says so.

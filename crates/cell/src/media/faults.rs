@@ -56,7 +56,7 @@ impl Cell {
                 };
                 Ok(problem.map(text).into_iter().collect())
             }
-            Ok(address @ Address::Array(_)) if address.is_sequential() => Ok(Vec::new()),
+            Ok(address @ Address::Array(_)) if address.is_sequential() => self.faults_noted(medium),
             Ok(Address::Array(array)) => self.faults_of_members(medium, &array),
             _ => Ok(Vec::new()),
         }

@@ -175,7 +175,8 @@ impl Cell {
         let mut copies: Option<HashSet<SegmentId>> = None;
         let mut labels: Vec<String> = Vec::new();
         let mut kin = HashMap::new();
-        for segment in &view.segments {
+        // A night in which nothing changed is in the chain as well, with no more than its end.
+        for segment in view.segments.iter().chain(&view.ends()?) {
             let places = segment.whole_places();
             let mut near = places.iter().any(|(_, id, _)| media.contains(id));
             let mut by_it = false;

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use capstan_devices::address::Address;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
+use capstan_idb::Segment;
 
 use crate::Cell;
 use crate::error::Result;
@@ -117,6 +118,18 @@ impl Cell {
         Ok(())
     }
 
+    /// The segments that a version needs of its own, wherever they lie: also those that say no more than that a session ended in which
+    /// nothing had changed. Without them a medium alone does not have the version.
+    fn all_of_version(&self, version: VersionId) -> Result<Vec<Segment>> {
+        let data = self.idb.segments_of_version(version)?;
+        let mut all: Vec<Segment> = data.into_iter().map(|(segment, _)| segment).collect();
+        all.extend(self.idb.ends_of_version(version)?);
+        if all.is_empty() {
+            all = self.idb.end_beside(version)?;
+        }
+        Ok(all)
+    }
+
     /// Where a version's own segments lie, by original.
     fn lies_of(
         &self,
@@ -126,7 +139,7 @@ impl Cell {
         let copies = self.idb.copies_of_version(version)?;
         let mut lies: HashMap<SegmentId, Lies> = HashMap::new();
         let mut known: HashSet<(SegmentId, MediumId)> = HashSet::new();
-        for (segment, _) in self.idb.segments_of_version(version)? {
+        for segment in self.all_of_version(version)? {
             let copy = copies.get(&segment.id);
             let (origin, lacks) = copy.map_or((segment.id, 0), |of| (of.origin, of.lacks));
             if lacks > 0 || but.contains(&segment.medium) {

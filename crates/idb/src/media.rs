@@ -205,6 +205,28 @@ impl Idb {
         })
     }
 
+    /// The last segment of the sessions that were written together with one of a version and have the end of that, where none of its own
+    /// says it: segments name one session of those that write them.
+    pub fn end_beside(&self, version: VersionId) -> Result<Vec<Segment>> {
+        self.read(format_args!("look up version {}", version.short()), async |conn| {
+            let rows = sql::query(
+                "SELECT g.id, g.session_id, g.blocks, g.bytes, g.committed_us, \
+                 l.medium_id, l.number, l.object FROM segments g \
+                 JOIN segment_places l ON l.segment_id = g.id WHERE g.id = (SELECT o.id \
+                 FROM sessions s JOIN sessions b ON b.started_us = s.started_us \
+                 AND b.kind = s.kind AND b.id <> s.id JOIN segments o ON o.session_id = b.id \
+                 WHERE s.version_id = $1 AND s.kind IN ('backup', 'consolidate') \
+                 AND NOT EXISTS (SELECT 1 FROM segments x WHERE x.session_id = s.id) \
+                 AND NOT EXISTS (SELECT 1 FROM segment_copies c WHERE c.segment_id = o.id) \
+                 ORDER BY o.committed_us DESC, o.id LIMIT 1) ORDER BY l.medium_id, l.number",
+            )
+            .bind(version.to_string())
+            .fetch_all(conn)
+            .await?;
+            rows.iter().map(segment).collect()
+        })
+    }
+
     /// The segments on a medium, in their order.
     pub fn segments_of_medium(&self, medium: MediumId) -> Result<Vec<Segment>> {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {

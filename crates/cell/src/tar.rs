@@ -6,6 +6,7 @@
 
 mod acl;
 mod depth;
+mod further;
 mod held;
 mod passes;
 
@@ -23,12 +24,13 @@ use capstan_format::entry::{Entry, Kind, Timestamp};
 use tar::{Builder, EntryType, Header};
 
 use self::depth::DepthFirst;
+use self::further::Further;
 use self::held::Held;
 use self::passes::{Pass, Passes, Turn};
 use crate::away_files::AwayFiles;
 use crate::contents::{Chunk, FileContents, Piece, Plan};
 use crate::error::{CellError, Result};
-use crate::losses::{of_link, of_link_away};
+use crate::losses::{of_link, of_link_away, of_link_found};
 use crate::observe::Stop;
 use crate::request::RestoreRequest;
 use crate::restore::Chosen;
@@ -99,6 +101,7 @@ pub(crate) fn write(
     let mut broken_away: HashSet<Vec<u8>> = HashSet::new();
     view.settle_links_as(files_of);
     let mut merged = Merged::new(view.into_rows())?;
+    let further = Further::of(&mut merged, &overview, request, chosen, stop)?;
     let mut held = Held::new(request.spool.as_ref())?;
     let mut passes = Passes::new(files_of, held.room)?;
     while let Some(pass) = passes.next()? {
@@ -114,13 +117,21 @@ pub(crate) fn write(
                 break;
             }
             let path = path_of(&row);
-            let mut e = &row.entry;
-            if !e.kind.is_inode()
-                || !chosen.has(&path, e.kind == Kind::Dir)
+            if !row.entry.kind.is_inode()
+                || !chosen.has(&path, row.entry.kind == Kind::Dir)
                 || overview.is_replaced(&path, row.ordinal)
             {
                 continue;
             }
+            let stands_in =
+                if row.entry.link { further.row(&row.entry.target, &path) } else { None };
+            // What further names of it call it.
+            let first = match &stands_in {
+                Some(_) => row.entry.target.clone(),
+                None => path.clone(),
+            };
+            let row = stands_in.unwrap_or(row);
+            let mut e = &row.entry;
             let turn = passes.turn(pass, &row, &contents)?;
             if turn == Turn::Not {
                 continue;
@@ -163,9 +174,10 @@ pub(crate) fn write(
                     // With zeros in its place it would replace a file that is whole, wherever the archive is unpacked.
                     Err(e) => {
                         if not_had(&counts.away, row.entry.size, &e, ears, &shown) {
-                            broken_away.insert(path.clone());
+                            broken_away.insert(first);
                         } else {
                             counts.corrupt.fetch_add(1, Relaxed);
+                            broken.insert(first);
                         }
                         continue;
                     }
@@ -175,13 +187,12 @@ pub(crate) fn write(
             let (entry_type, size) = match e.kind {
                 _ if e.link => {
                     link = first_names.get(&e.target).cloned();
-                    if link.is_none() && broken_away.contains(&e.target) {
-                        continue;
-                    }
                     if link.is_none() {
-                        let text =
-                            "its first name is not in the archive; restore that too".to_owned();
-                        ears.say(Code::NotRestored, "disk agent", &shown, text);
+                        // Of one that was left out it was said why.
+                        if !broken_away.contains(&e.target) && !broken.contains(&e.target) {
+                            let text = of_link_found(&e.target, "that is not in the archive");
+                            ears.say(Code::Missing, "media agent", &shown, text);
+                        }
                         continue;
                     }
                     (EntryType::Link, 0)
@@ -197,7 +208,7 @@ pub(crate) fn write(
                 _ => (EntryType::Block, 0),
             };
             if !e.link && e.kind != Kind::Dir {
-                first_names.insert(path.clone(), name.clone());
+                first_names.insert(first.clone(), name.clone());
             }
             let dated;
             if plan.as_ref().is_some_and(|plan| plan.lost.is_some()) {
@@ -235,10 +246,10 @@ pub(crate) fn write(
                 }
                 if let Some(e) = lost {
                     if not_had(&counts.away, row.entry.size, &e, ears, &shown) {
-                        broken_away.insert(path.clone());
+                        broken_away.insert(first);
                     } else {
                         counts.corrupt.fetch_add(1, Relaxed);
-                        broken.insert(path.clone());
+                        broken.insert(first);
                     }
                 }
                 let padding = (512 - data % 512) % 512;

@@ -73,3 +73,54 @@ fn directories_stand_in_an_archive_once_and_keep_their_times() {
         lab.sh("rm -r out");
     }
 }
+
+/// Of a file of several names whose first one is not wanted, the first that is wanted is the file, and the others are links to it.
+#[test]
+fn further_names_come_whole_where_the_first_does_not() {
+    for to in ["medium", "vtape:v"] {
+        let lab = Lab::new();
+        // On tape they lie on several: each is written in its turn.
+        lab.run("vtl create v --drives 1 --tapes 6 --capacity 30M --scale 1000".split(' ')).ok();
+        for n in 0..3 {
+            lab.file(&format!("tree/d/{n}"), noise(n, 12_000_000));
+        }
+        lab.file("tree/top", noise(8, 1_000));
+        lab.file("tree/h/own", noise(9, 1_000));
+        lab.sh(
+            "cd tree; truncate -s 1M d/holes; mkfifo d/fifo; chmod 640 d/1; for f in 0 1 2 holes fifo; do ln d/$f h/a-$f; ln d/$f h/b-$f; done; \
+             ln top h/top",
+        );
+        lab.backed_up(["tree", "--to", to, "--name", "t"]);
+        // The first name lies in what a later one builds on.
+        lab.file("tree/later", noise(10, 10_000));
+        lab.backed_up(["tree", "--to", to, "--name", "t"]);
+        lab.sh("ln tree/later tree/h/z-later");
+        lab.backed_up(["tree", "--to", to, "--name", "t"]);
+        let h = lab.path("tree/h").display().to_string();
+        let depth = (lab.path("tree/h").components().count() - 1).to_string();
+        let cases: [&[&str]; 4] =
+            [&[&h], &["--exclude", "/**/d/"], &["--include", "a-*"], &["--strip", &depth]];
+        for options in cases {
+            lab.sh("rm -rf out unpacked t.tar; mkdir -p out unpacked");
+            let tar = ["t", "--to-tar", "t.tar"];
+            let list = lab.run(["restore"].iter().chain(&tar).chain(&["--list"]).chain(options));
+            let dry = lab.restored(tar.iter().chain(&["--dry-run"]).chain(options));
+            let report = lab.restored(tar.iter().chain(options));
+            lab.restored(["t", "--into", "out"].iter().chain(options));
+            // Of several tapes directories come once more at the end.
+            let listed = lab.sh("tar tf t.tar | sort -u").lines().count();
+            assert_eq!(list.ok().stdout.lines().count(), listed + 1, "{options:?} {}", list.stdout);
+            for count in ["files", "dirs"] {
+                assert_eq!(dry[count], report[count], "{options:?} {count}");
+            }
+            assert_eq!(
+                listed as u64,
+                report["files"].as_u64().unwrap() + report["dirs"].as_u64().unwrap()
+            );
+            lab.sh("tar -C unpacked --xattrs -xf t.tar");
+            // Directories that only lead to what is chosen are not in an archive.
+            let same = lab.sh("rsync -aHAXn --checksum --itemize-changes --delete out/ unpacked/ | grep -v '^.d' || true");
+            assert_eq!(same, "", "{options:?}");
+        }
+    }
+}

@@ -35,7 +35,7 @@ pub(super) struct Tally<'a> {
     strip: usize,
     /// Whether directories that lead to what is chosen come too.
     with_ancestors: bool,
-    /// Whether it is for an archive: that has no sockets, and a further name only beside the first.
+    /// Whether it is for an archive: that has no sockets.
     to_archive: bool,
     /// First names that are not chosen, of which a further one has the contents.
     stood_for: HashSet<Vec<u8>>,
@@ -65,9 +65,7 @@ impl<'a> Tally<'a> {
     pub fn takes(&self, entry: &Entry, path: &[u8]) -> bool {
         let is_dir = entry.kind == Kind::Dir;
         let leads = || is_dir && self.with_ancestors && self.chosen.leads(path);
-        let has_no_place =
-            entry.kind == Kind::Socket || entry.link && !self.has(&entry.target, false);
-        if self.to_archive && has_no_place {
+        if self.to_archive && entry.kind == Kind::Socket {
             return false;
         }
         self.has(path, is_dir) || self.remains(path) && leads()

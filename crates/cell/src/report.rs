@@ -1,5 +1,7 @@
 //! The session report: what every session says at its end, in text and as JSON.
 
+use std::collections::BTreeMap;
+
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Verdict};
 use capstan_format::id::MediumId;
@@ -169,6 +171,9 @@ impl Staged {
 pub struct Selected {
     /// Its paths, resolved; none where it was standard input or a command.
     pub paths: Vec<String>,
+    /// Those that were named by other paths, as symbolic links above them were followed: by these.
+    #[serde(default)]
+    pub through: BTreeMap<String, String>,
     /// Patterns of what was left out.
     pub exclude: Vec<String>,
     /// Exceptions to them.

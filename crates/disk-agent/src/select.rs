@@ -81,7 +81,8 @@ pub struct Selection {
     pub one_file_system: bool,
     /// Directories (device, inode) never to enter: our own media and home.
     pub never: Vec<(u64, u64)>,
-    /// Roots that are not looked at, of which what the base has stays: they were directories and are links.
+    /// Roots that are not looked at, of which what the base has stays: they were directories and are links, or a link above
+    /// them leads to where there is nothing.
     pub kept_roots: Vec<Vec<u8>>,
     /// Where something is to be mounted.
     pub mounts: MountPoints,

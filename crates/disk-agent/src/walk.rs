@@ -576,7 +576,10 @@ impl Deal<'_, '_> {
     /// A root is not there, or not all that leads to it: its disk may not be mounted. What the base has of it stays.
     fn no_root(&mut self, path: &[u8], e: Errno) {
         let kept = self.base.is_some();
-        (self.walker.event)(WalkEvent::NoRoot(path, e, kept));
+        // Of one that is kept it was said why.
+        if !self.walker.selection.kept_roots.iter().any(|root| root == path) {
+            (self.walker.event)(WalkEvent::NoRoot(path, e, kept));
+        }
         self.failed_root(path);
         self.failed.push(path.to_vec());
         self.absent.push(path.to_vec());
@@ -766,7 +769,7 @@ impl Deal<'_, '_> {
 }
 
 /// Whether a path is another's, or below it.
-pub(crate) fn is_inside(path: &[u8], dir: &[u8]) -> bool {
+pub fn is_inside(path: &[u8], dir: &[u8]) -> bool {
     let rest = path.strip_prefix(dir);
     dir.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }

@@ -145,3 +145,122 @@ fn a_path_through_a_link_leads_to_the_one_that_the_version_has() {
     }
     lab.restored(["t", &real, "--into", "out"]);
 }
+
+const ABOVE: [&str; 7] = ["backup", "cur/data", "one", "--to", "medium", "--name", "t"];
+
+fn backed_up_above(lab: &Lab, options: &[&str]) -> (i32, Value) {
+    let run = lab.run([&ABOVE[..], options, &["--json"]].concat());
+    (run.code, report(run))
+}
+
+/// The version restores what was there.
+fn has_above(lab: &Lab, version: &str, was: &str, kept: &str) {
+    lab.sh("rm -rf out");
+    lab.restored([version, "--into", "out"]);
+    same_by_rsync(&lab.path(kept), &below(&lab.path("out"), &lab.path(was)));
+}
+
+/// A directory was moved to a disk and replaced by a link, or a link to what is there was switched to what lacks the path: it is a
+/// path that is missing, and stays where the last version has it.
+#[test]
+fn what_a_link_above_led_to_is_kept_where_it_leads_to_nothing() {
+    // The begin, what happens, where the path was, where what it had is now.
+    let cases = [
+        ("mkdir cur; mv www cur/data", "mv cur away; ln -s disk/cur cur", "cur/data", "away/data"),
+        (
+            "mkdir r41 r42; mv www r41/data; ln -s r41 cur",
+            "ln -sfn r42 cur",
+            "r41/data",
+            "r41/data",
+        ),
+        (
+            "mkdir -p disk/cur; mv www disk/cur/data; ln -s disk/cur cur",
+            "mv disk away; ln -sfn gone cur",
+            "disk/cur/data",
+            "away/cur/data",
+        ),
+    ];
+    for (begin, happens, was, kept) in cases {
+        let lab = lab();
+        lab.sh(begin);
+        assert_eq!(backed_up_above(&lab, &[]).0, 0);
+        lab.sh(&format!("cp -a {was} kept"));
+        lab.sh(happens);
+        let mut before = String::new();
+        for n in 0..3 {
+            lab.file("one/more", noise(20 + n, 500));
+            let (code, report) = backed_up_above(&lab, &[]);
+            assert_eq!((code, &report["method"]), (3, &"incr".into()), "{report:#}");
+            let [missing] = said(&report, "path-missing")[..] else { panic!("{report:#}") };
+            assert_eq!(missing["path"], lab.path(was).display().to_string().as_str());
+            let text = missing["error"].as_str().unwrap();
+            assert!(
+                text.contains("by a symbolic link") && text.contains("kept as it was"),
+                "{text}"
+            );
+            assert!(said(&report, "less-selected").is_empty(), "{report:#}");
+            lab.run(["prune", "t", "--keep-last", "1"]).ok();
+            has_above(&lab, "t", was, "kept");
+            before = report["session"].as_str().unwrap().to_owned();
+        }
+        let dry = lab.run([&ABOVE[..], &["--dry-run", "--json"]].concat());
+        assert_eq!(said(&report(dry), "path-missing").len(), 1);
+        // Fulls have nothing of it: the last version that has it stays.
+        for method in ["--full", "--incr", "--full"] {
+            let (code, report) = backed_up_above(&lab, &[method]);
+            assert_eq!(code, 3, "{report:#}");
+            assert_eq!(said(&report, "path-missing").len(), 1, "{report:#}");
+            assert!(said(&report, "less-selected").is_empty(), "{report:#}");
+        }
+        lab.run(["prune", "t", "--keep-last", "1"]).ok();
+        has_above(&lab, &format!("t@{before}"), was, "kept");
+        let status = lab.run(["status", "t"]);
+        assert!(status.code == 5 && status.stdout.contains(&before[..8]), "{}", status.stdout);
+        // It is there again: that is told as what it is, and the old one may go.
+        lab.sh(&format!("test -e {kept}; rm -rf cur; mkdir cur; cp -a kept cur/data"));
+        let (code, report) = backed_up_above(&lab, &[]);
+        assert_eq!((code, said(&report, "path-missing").len()), (0, 0), "{report:#}");
+        has_above(&lab, "t", "cur/data", "kept");
+        lab.run(["prune", "t", "--keep-last", "1"]).ok();
+        lab.run(["status", "t"]).ok();
+    }
+}
+
+#[test]
+fn a_link_above_that_leads_to_another_tree_is_not_called_unnamed() {
+    let lab = lab();
+    lab.sh("mkdir r41 r42; cp -a www r42/data; mv www r41/data; ln -s r41 cur");
+    assert_eq!(backed_up_above(&lab, &[]).0, 0);
+    lab.sh("ln -sfn r42 cur");
+    let (code, report) = backed_up_above(&lab, &[]);
+    assert_eq!(code, 0, "{report:#}");
+    let [less] = said(&report, "less-selected")[..] else { panic!("{report:#}") };
+    let text = less["error"].as_str().unwrap();
+    let led = format!("{} (by {})", lab.path("r41/data").display(), lab.path("cur/data").display());
+    assert!(text.contains(&led) && !text.contains("named no more"), "{text}");
+    has_above(&lab, "t", "r42/data", "r42/data");
+    // What is backed up under its own name is not kept for another one's sake.
+    lab.sh("mkdir r43; ln -sfn r43 cur");
+    let both = ["backup", "cur/data", "r42", "one", "--to", "medium", "--name", "t", "--json"];
+    lab.file("r42/data/new", noise(9, 700));
+    let run = self::report(lab.run(both));
+    assert_eq!(said(&run, "path-missing")[0]["path"], lab.path("r43/data").display().to_string());
+    has_above(&lab, "t", "r42", "r42");
+}
+
+/// Of a version that was imported it is not known what it was told to take: what lies where the path is written tells it.
+#[test]
+fn after_an_import_what_a_link_above_replaced_is_kept_too() {
+    let lab = lab();
+    lab.sh("mkdir cur; mv www cur/data");
+    assert_eq!(backed_up_above(&lab, &[]).0, 0);
+    lab.sh("rm -rf home; cp -a cur/data kept");
+    lab.run(["import", "medium"]).ok();
+    lab.run(["media", "adopt", "medium"]).ok();
+    lab.sh("mv cur away; ln -s disk/cur cur");
+    for _ in 0..2 {
+        let (code, report) = backed_up_above(&lab, &["--incr"]);
+        assert_eq!((code, &report["method"]), (3, &"incr".into()), "{report:#}");
+        has_above(&lab, "t", "cur/data", "kept");
+    }
+}

@@ -19,6 +19,7 @@ use capstan_format::record::{OtherEnd, SessionEnd, SessionLabel, StreamLabel, St
 use capstan_idb::{LogLevel, Object, Session, Status, Totals, Version};
 
 use super::plan::Plan;
+use super::switched::say_missing;
 use super::{devices_of, no_match};
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -132,6 +133,7 @@ impl Cell {
             Some(o) => o.id,
             None => ObjectId(self.new_id()?),
         };
+        let switched = self.look_above(known.as_ref(), &mut plan)?;
         if let Some(object) = known.as_ref().filter(|_| !plan.null) {
             self.say_what_leaves(object, request, &plan, &ears)?;
         }
@@ -179,6 +181,7 @@ impl Cell {
         plan.method = method;
         plan.never(self, request)?;
         let builds_on = resumed.is_some() || based.is_some();
+        say_missing(&plan, &switched, builds_on, &ears);
         self.look_for_links(known.as_ref(), builds_on, &mut plan, &ears)?;
         if !plan.roots.is_empty() {
             plan.selection.mounts = self.mount_points(known.as_ref().map(|o| o.id))?;
@@ -451,7 +454,7 @@ impl Job<'_> {
             moved: count.moved.load(Relaxed),
             moved_bytes: count.moved_bytes.load(Relaxed),
             no_contents: count.no_contents.load(Relaxed),
-            selection: Plan::selected(self.request, &plan.roots),
+            selection: plan.selected(self.request),
             mounted: (!plan.roots.is_empty())
                 .then(|| count.mounted.lock().iter().cloned().collect()),
             bytes_read: totals.bytes_read,

@@ -31,7 +31,7 @@ impl Cell {
         let versions = self.idb.versions_of(object.id)?;
         let last = versions.iter().find(|v| is_complete_by(v, None) && !v.null_device);
         let Some(last) = last else { return Ok(()) };
-        let (before, now) = (self.selected_by(last)?, Plan::selected(request, &plan.roots));
+        let (before, now) = (self.selected_by(last)?, plan.selected(request));
         let (Some(before), Some(now)) = (before, now) else { return Ok(()) };
         let leaves = what_leaves(&before, &now);
         if !leaves.is_empty() {
@@ -56,7 +56,7 @@ impl Cell {
         let is_before =
             |v: &&Version| v.id != label.version && is_complete_by(v, None) && !v.null_device;
         let Some(last) = versions.iter().find(is_before) else { return Ok(Vec::new()) };
-        let (before, now) = (self.selected_by(last)?, Plan::selected(request, &plan.roots));
+        let (before, now) = (self.selected_by(last)?, plan.selected(request));
         let (Some(before), Some(now)) = (before, now) else { return Ok(Vec::new()) };
         // What would leave with the earlier one is what joined.
         Ok(what_joins(&before, &now))
@@ -71,8 +71,9 @@ fn what_joins(before: &Selected, now: &Selected) -> Vec<String> {
 }
 
 /// What is said of what leaves, and of the same where it joins.
-const JOINS: [(&str, &str); 6] = [
+const JOINS: [(&str, &str); 7] = [
     ("named no more:", "named now:"),
+    ("led to no more by a symbolic link:", "led to now by a symbolic link:"),
     ("left out by new patterns:", "no longer left out by patterns:"),
     ("no longer excepted from patterns:", "newly excepted from patterns:"),
     ("left out where there is a file called", "no longer left out where there is a file called"),
@@ -88,8 +89,17 @@ fn what_leaves(before: &Selected, now: &Selected) -> Vec<String> {
             leaves.push(format!("{what} {}", listed(&of)));
         }
     };
-    let is_taken = |path: &&String| !now.paths.iter().any(|root| is_below(path, root));
-    say("named no more:", before.paths.iter().filter(is_taken).cloned().collect());
+    let is_left = |path: &&String| !now.paths.iter().any(|root| is_below(path, root));
+    let (mut unnamed, mut led) = (Vec::new(), Vec::new());
+    for path in before.paths.iter().filter(is_left) {
+        match led_by(path, before, now) {
+            None => unnamed.push(path.clone()),
+            Some(by) if by == path => led.push(path.clone()),
+            Some(by) => led.push(format!("{path} (by {by})")),
+        }
+    }
+    say("named no more:", unnamed);
+    say("led to no more by a symbolic link:", led);
     let (old, new) = (rules(&before.exclude), rules(&now.exclude));
     let quoted = |pattern: &&str| format!("'{pattern}'");
     let not_in = |all: &[&str], of: &[&str], exceptions: bool| -> Vec<String> {
@@ -130,6 +140,16 @@ fn what_leaves(before: &Selected, now: &Selected) -> Vec<String> {
         }
     }
     leaves
+}
+
+/// The path by which one was named, where that is named still and leads elsewhere.
+fn led_by<'a>(path: &'a String, before: &'a Selected, now: &Selected) -> Option<&'a String> {
+    let is_named = |by: &&String| {
+        now.through.contains_key(*by) || now.paths.iter().any(|of| of == by.trim_end_matches('/'))
+    };
+    let by = before.through.iter().filter(|(_, root)| *root == path).map(|(by, _)| by);
+    let itself = std::iter::once(path).filter(|path| now.through.contains_key(*path));
+    by.chain(itself).find(is_named)
 }
 
 /// The lines that are patterns.
@@ -186,6 +206,27 @@ mod tests {
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let text = leaves(&many, &["/etc"]);
         assert!(text.ends_with("… and 7 more") && text.len() < 1200, "{text}");
+    }
+
+    #[test]
+    fn what_a_link_led_to_is_not_called_unnamed() {
+        let by = |links: &[(&str, &str)], paths: &[&str]| Selected {
+            through: links.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect(),
+            ..of(paths)
+        };
+        let (old, new) =
+            (by(&[("/now/x", "/41/x")], &["/41/x"]), by(&[("/now/x", "/42/x")], &["/42/x"]));
+        let text = what_leaves(&old, &new).join("|");
+        assert_eq!(text, "led to no more by a symbolic link: /41/x (by /now/x)");
+        assert_eq!(what_joins(&old, &new), ["led to now by a symbolic link: /42/x (by /now/x)"]);
+        // The link came where a directory was, or the other way round.
+        let (dir, link) = (of(&["/srv/x"]), by(&[("/srv/x", "/big/x")], &["/big/x"]));
+        let text = what_leaves(&dir, &link).join("|");
+        assert_eq!(text, "led to no more by a symbolic link: /srv/x");
+        let text = what_leaves(&link, &dir).join("|");
+        assert_eq!(text, "led to no more by a symbolic link: /big/x (by /srv/x)");
+        // One that is not named at all any more.
+        assert_eq!(what_leaves(&old, &of(&["/etc"])).join("|"), "named no more: /41/x");
     }
 
     #[test]

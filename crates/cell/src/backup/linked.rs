@@ -35,7 +35,9 @@ impl Cell {
         plan: &mut Plan,
         ears: &Ears<'_>,
     ) -> Result<()> {
-        let links = links(&plan.roots);
+        let mut links = links(&plan.roots);
+        // Of what is not looked at it was said why.
+        links.retain(|link| !plan.selection.kept_roots.contains(&link.root));
         if links.is_empty() {
             return Ok(());
         }

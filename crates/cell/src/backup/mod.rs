@@ -15,6 +15,7 @@ mod medium;
 mod no_match;
 mod plan;
 mod pool;
+mod switched;
 mod unbegun;
 mod write;
 

@@ -16,8 +16,7 @@ const SIGNS: [char; 4] = ['*', '?', '[', '\\'];
 
 /// Says of patterns that can match nothing how they are meant.
 pub(super) fn say_useless(request: &BackupRequest, plan: &Plan, ears: &Ears<'_>) {
-    let Some(selected) = Plan::selected(request, &plan.roots).filter(|_| !plan.roots.is_empty())
-    else {
+    let Some(selected) = plan.selected(request).filter(|_| !plan.roots.is_empty()) else {
         return;
     };
     let is_useless = |pattern: &&Pattern| {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use capstan_devices::address::Address;
-use capstan_disk_agent::backup::{ReadOptions, Roots, roots};
+use capstan_disk_agent::backup::{Named, ReadOptions, Roots, roots};
 use capstan_disk_agent::linux::source;
 use capstan_disk_agent::select::Selection;
 use capstan_engine::message::{Code, path_text};
@@ -28,6 +28,8 @@ const STREAMS: std::ops::RangeInclusive<usize> = 2..=8;
 /// All that is settled before anything is written.
 pub(super) struct Plan {
     pub(super) roots: Vec<Vec<u8>>,
+    /// The paths that are named, each with the root that it is.
+    pub(super) named: Vec<Named>,
     pub(super) name: String,
     pub(super) selection: Selection,
     pub(super) read: ReadOptions,
@@ -44,20 +46,22 @@ pub(super) struct Plan {
 impl Cell {
     pub(super) fn plan(&self, request: &BackupRequest, ears: &Ears<'_>) -> Result<Plan> {
         check_given(request)?;
-        let (roots, default_name) = match &request.source {
+        let (Roots { all: roots, named }, default_name) = match &request.source {
             Source::Paths(paths) if paths.is_empty() => {
                 return Err(CellError::BadInput(
                     "no path is named; name what to back up".to_owned(),
                 ));
             }
             Source::Paths(paths) => {
-                let roots = self.roots(paths, ears)?;
-                refuse_own(self, request, &roots)?;
-                let names = roots.iter().map(|r| format!("/{}", String::from_utf8_lossy(r)));
+                let roots = paths_to_walk(paths)?;
+                refuse_own(self, request, &roots.all)?;
+                let names = roots.all.iter().map(|r| format!("/{}", String::from_utf8_lossy(r)));
                 let name = names.collect::<Vec<_>>().join(",");
                 (roots, name)
             }
-            Source::Stdin(name) | Source::Command(_, name) => (Vec::new(), name.clone()),
+            Source::Stdin(name) | Source::Command(_, name) => {
+                (Roots { all: Vec::new(), named: Vec::new() }, name.clone())
+            }
         };
         if request.name.is_none() {
             names::check_length(&default_name)?;
@@ -103,6 +107,7 @@ impl Cell {
         }
         Ok(Plan {
             roots,
+            named,
             name: request.name.clone().unwrap_or(default_name),
             selection,
             read: ReadOptions {
@@ -121,29 +126,25 @@ impl Cell {
             notes: Vec::new(),
         })
     }
+}
 
-    /// The paths as they are walked. As long as any of them is there, the others are errors of the session.
-    fn roots(&self, paths: &[PathBuf], ears: &Ears<'_>) -> Result<Vec<Vec<u8>>> {
-        let refused = |path: String, e: &std::io::Error| {
-            CellError::BadInput(format!("cannot back up {path}: {}; check the path", plain(e)))
-        };
-        let Roots { all, missing } = roots(paths).map_err(|(path, e)| refused(path, &e))?;
-        if missing.len() == paths.len()
-            && let (Some((_, e)), Some(path)) = (missing.first(), paths.first())
-        {
-            let path = path.display().to_string();
-            return Err(match missing.len() {
-                1 => refused(path, e),
-                n => refused(format!("any of {n} paths, of which the first is {path}"), e),
-            });
-        }
-        // The walk comes to those that are roots; what lies in another root it does not look for.
-        for (path, e) in missing.iter().filter(|(path, _)| !all.contains(path)) {
-            let path = format!("/{}", path_text(path));
-            ears.say(Code::PathMissing, "cell", &path, plain(e));
-        }
-        Ok(all)
+/// The paths as they are walked. As long as any of them is there, the others are errors of the session.
+fn paths_to_walk(paths: &[PathBuf]) -> Result<Roots> {
+    let refused = |path: String, e: &std::io::Error| {
+        CellError::BadInput(format!("cannot back up {path}: {}; check the path", plain(e)))
+    };
+    let found = roots(paths).map_err(|(path, e)| refused(path, &e))?;
+    let missing: Vec<_> = found.named.iter().filter_map(|of| of.missing.as_ref()).collect();
+    if missing.len() == paths.len()
+        && let (Some(e), Some(path)) = (missing.first(), paths.first())
+    {
+        let path = path.display().to_string();
+        return Err(match missing.len() {
+            1 => refused(path, e),
+            n => refused(format!("any of {n} paths, of which the first is {path}"), e),
+        });
     }
+    Ok(found)
 }
 
 impl Plan {
@@ -157,10 +158,13 @@ impl Plan {
     }
 
     /// What was asked for, for the report.
-    pub(super) fn selected(request: &BackupRequest, roots: &[Vec<u8>]) -> Option<Selected> {
-        let text = |root: &Vec<u8>| String::from_utf8([b"/", &root[..]].concat()).ok();
+    pub(super) fn selected(&self, request: &BackupRequest) -> Option<Selected> {
+        let text = |path: &[u8]| String::from_utf8([b"/", path].concat()).ok();
+        let through = self.named.iter().filter(|of| of.trimmed() != of.root);
+        let through = through.filter_map(|of| Some((text(&of.path)?, text(&of.root)?)));
         Some(Selected {
-            paths: roots.iter().map(text).collect::<Option<_>>()?,
+            paths: self.roots.iter().map(|root| text(root)).collect::<Option<_>>()?,
+            through: through.collect(),
             exclude: request.exclude.iter().map(|p| p.text.clone()).collect(),
             include: request.include.iter().map(|p| p.text.clone()).collect(),
             exclude_caches: request.exclude_caches,

@@ -441,28 +441,50 @@ fn text(e: Errno) -> String {
 pub struct Roots {
     /// Resolved, sorted, none inside another; those that are missing too.
     pub all: Vec<Vec<u8>>,
-    /// Those that are not there or cannot be reached, and why; each once for each time that it is named.
-    pub missing: Vec<(Vec<u8>, std::io::Error)>,
+    /// Each path that is named, in their order.
+    pub named: Vec<Named>,
+}
+
+/// A path that is named.
+#[derive(Debug)]
+pub struct Named {
+    /// As it is written, from the root directory on; without the leading slash, with the last one.
+    pub path: Vec<u8>,
+    /// What it is resolved to.
+    pub root: Vec<u8>,
+    /// Why it is not there, or cannot be reached.
+    pub missing: Option<std::io::Error>,
+}
+
+impl Named {
+    /// The path without a slash at its end.
+    pub fn trimmed(&self) -> &[u8] {
+        self.path.strip_suffix(b"/").unwrap_or(&self.path)
+    }
 }
 
 /// Resolves the paths to back up. An error is of a path that means nothing, as an empty one.
 pub fn roots(paths: &[impl AsRef<Path>]) -> Result<Roots, (String, std::io::Error)> {
-    let (mut roots, mut missing) = (Vec::new(), Vec::new());
+    let mut named = Vec::new();
     for path in paths {
         let path = path.as_ref();
-        roots.push(match source::resolve(path) {
-            Ok(root) => root,
-            Err(why) => {
-                let root = source::resolve_absent(path);
-                let root = root.map_err(|e| (path.display().to_string(), e))?;
-                missing.push((root.clone(), why));
-                root
-            }
-        });
+        let refused = |e| (path.display().to_string(), e);
+        let (root, missing) = match source::resolve(path) {
+            Ok(root) => (root, None),
+            Err(why) => (source::resolve_absent(path).map_err(refused)?, Some(why)),
+        };
+        let path = source::written(path).map_err(refused)?;
+        named.push(Named { path, root, missing });
     }
+    Ok(Roots { all: outermost(&named), named })
+}
+
+/// What is walked for these paths: sorted, none inside another.
+pub fn outermost(named: &[Named]) -> Vec<Vec<u8>> {
+    let mut roots: Vec<Vec<u8>> = named.iter().map(|of| of.root.clone()).collect();
     roots.sort();
     roots.dedup();
     let all = roots.clone();
     roots.retain(|path| !all.iter().any(|root| path != root && is_inside(path, root)));
-    Ok(Roots { all: roots, missing })
+    roots
 }

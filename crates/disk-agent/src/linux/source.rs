@@ -511,6 +511,13 @@ pub fn resolve(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes.strip_prefix(b"/").unwrap_or(&bytes).to_vec())
 }
 
+/// A path as people write it, from the root directory on. Returned without the leading slash.
+pub fn written(path: &Path) -> io::Result<Vec<u8>> {
+    use std::os::unix::ffi::OsStringExt;
+    let bytes = std::path::absolute(path)?.into_os_string().into_vec();
+    Ok(bytes.strip_prefix(b"/").unwrap_or(&bytes).to_vec())
+}
+
 /// Most symbolic links that are followed in a path, as the kernel has it.
 const LINKS_MAX: usize = 40;
 

@@ -1,5 +1,6 @@
 //! Where something is to be mounted in a source: by the tables of this machine, and by what the object's last version found.
 
+use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 
 use capstan_disk_agent::backup::MOUNTED_LISTED;
@@ -11,6 +12,14 @@ use crate::Cell;
 use crate::error::Result;
 use crate::restore::is_complete_by;
 use crate::session::writes_versions;
+
+/// Where a version found something mounted and something in it, and where subvolumes, by its report. Nothing of a version that was
+/// imported, of one that an earlier program made, and where there were too many of them.
+#[derive(Default, serde::Deserialize)]
+pub(crate) struct FoundMounted {
+    pub mounted: Option<Vec<String>>,
+    pub subvolumes: Option<Vec<String>>,
+}
 
 impl Cell {
     /// Where something is to be mounted, as far as is known, for a backup of an object.
@@ -25,23 +34,23 @@ impl Cell {
         let last = match versions.iter().flatten().find(is_of_use) {
             Some(version) => self.mounted_by(version)?,
             // There is nothing that could be lost.
-            None => Some(Vec::new()),
+            None => FoundMounted { mounted: Some(Vec::new()), subvolumes: Some(Vec::new()) },
         };
-        let last = last.map(|paths| paths.into_iter().collect());
-        Ok(MountPoints { on_record: on_record.collect(), last })
+        Ok(MountPoints {
+            on_record: on_record.collect(),
+            last: last.mounted.map(HashSet::from_iter),
+            last_subvolumes: last.subvolumes.map(HashSet::from_iter),
+        })
     }
 
-    /// Where a version found something mounted and something in it. Nothing of one that was imported, of one that an earlier program made,
-    /// and where there were too many of them.
-    pub(crate) fn mounted_by(&self, version: &Version) -> Result<Option<Vec<String>>> {
-        #[derive(serde::Deserialize)]
-        struct OfReport {
-            mounted: Option<Vec<String>>,
-        }
+    /// What a version found mounted.
+    pub(crate) fn mounted_by(&self, version: &Version) -> Result<FoundMounted> {
         let sessions = self.idb.sessions_of_version(version.id)?;
         let mut writers = sessions.iter().rev().filter(|s| writes_versions(&s.kind));
         let report = writers.find_map(|s| s.report.as_deref());
-        let of = report.and_then(|json| serde_json::from_str::<OfReport>(json).ok());
-        Ok(of.and_then(|of| of.mounted).filter(|paths| paths.len() < MOUNTED_LISTED))
+        let found = report.and_then(|json| serde_json::from_str(json).ok());
+        let FoundMounted { mounted, subvolumes } = found.unwrap_or_default();
+        let all = |paths: &Vec<String>| paths.len() < MOUNTED_LISTED;
+        Ok(FoundMounted { mounted: mounted.filter(all), subvolumes: subvolumes.filter(all) })
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Kind, join};
 
-use crate::linux::mounted::{Mounted, Place};
+use crate::linux::mounted::{Mounted, Place, SUBVOLUME_ROOT};
 use crate::linux::source::{self, DirHandle, Listed};
 use crate::walk::{BaseRow, Walker};
 
@@ -24,6 +24,8 @@ pub struct MountPoints {
     /// Where the object's last version found something mounted, and something in it, as messages write paths; nothing where that is
     /// not known.
     pub last: Option<HashSet<String>>,
+    /// Likewise where it found btrfs subvolumes that are not mounted by themselves.
+    pub last_subvolumes: Option<HashSet<String>>,
 }
 
 /// Why something is to be mounted at a directory.
@@ -35,12 +37,14 @@ pub struct Why {
     pub by_itself: bool,
     /// The last version has what was mounted there.
     pub had: bool,
+    /// The last version has a btrfs subvolume there, of which a snapshot has the empty directory only.
+    pub had_subvolume: bool,
 }
 
 impl Why {
     /// Whether an empty directory is one that lacks its disk. One that is mounted by hand may well be empty, unless it was named.
     fn is_enough(self, is_named: bool) -> bool {
-        self.had || self.by_itself || (self.on_record && is_named)
+        self.had || self.had_subvolume || self.by_itself || (self.on_record && is_named)
     }
 }
 
@@ -58,7 +62,7 @@ pub struct Unmounted {
 impl Unmounted {
     /// A mount point that went with its disk.
     pub(crate) const VANISHED: Self = Self {
-        why: Why { on_record: false, by_itself: false, had: true },
+        why: Why { on_record: false, by_itself: false, had: true, had_subvolume: false },
         holds: false,
         is_there: false,
     };
@@ -119,7 +123,18 @@ impl MountPoints {
             (None, None) => false,
         };
         let by_itself = on_record.is_some_and(|by_itself| *by_itself);
-        Why { on_record: on_record.is_some(), by_itself, had }
+        Why { on_record: on_record.is_some(), by_itself, had, had_subvolume: false }
+    }
+
+    /// Whether the last version found a btrfs subvolume at a path.
+    fn had_subvolume(&self, path: &[u8], base: Option<Seen>, within: &Within) -> bool {
+        match (&self.last_subvolumes, base) {
+            (Some(last), _) => last.contains(&format!("/{}", path_text(path))),
+            (None, Some((dev, ino))) => {
+                ino == SUBVOLUME_ROOT && dev != within.base_dev.unwrap_or(within.dev)
+            }
+            (None, None) => false,
+        }
     }
 }
 
@@ -152,12 +167,17 @@ impl Walker<'_> {
         if is_named && !why.is_enough(true) {
             why = within.lost;
         }
-        if !why.is_enough(is_named) {
+        let had_subvolume = self.selection.mounts.had_subvolume(&path, base, within);
+        if !why.is_enough(is_named) && !had_subvolume {
             return None;
         }
         // Where it cannot be opened the walk says so when it comes there.
         let opened = source::open_dir(dir, &listed.name).ok()?;
         let place = Place::of(&opened.fd).ok()?;
+        why.had_subvolume = had_subvolume && place.is_empty_subvolume(&opened.fd);
+        if !why.is_enough(is_named) {
+            return None;
+        }
         let never = &self.selection.never;
         if place.mounted(&opened.fd, within.dev) != Mounted::Nothing
             || never.contains(&(place.dev, place.ino))

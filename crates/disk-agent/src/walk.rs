@@ -229,8 +229,12 @@ pub enum WalkEvent<'a> {
     OwnRoot(&'a [u8]),
     /// Something is mounted there, and something is in it.
     Mounted(&'a [u8]),
+    /// A btrfs subvolume is there that is not mounted by itself, and something is in it.
+    Subvolume(&'a [u8]),
     /// The last version found something mounted there, as messages write it, and this walk did not come there.
     StillMissed(&'a str),
+    /// Likewise a btrfs subvolume.
+    SubvolumeStillMissed(&'a str),
     /// Nothing is mounted there, and something is to be; whether what the base has of it is kept.
     NotMounted(&'a [u8], Unmounted, bool),
     /// A directory is there and cannot be entered, as what is to be mounted there is not; whether what the base has of it is kept.
@@ -520,10 +524,12 @@ impl Walker<'_> {
                 subdirs.push(Sub { name, entered, base, towards: None });
             }
         }
-        if let Some(outer) = coming.within.filter(|_| !is_empty)
-            && place.mounted(&dir.fd, outer.dev) == Mounted::Disk
-        {
-            (self.event)(WalkEvent::Mounted(&dir.path));
+        if let Some(outer) = coming.within.filter(|_| !is_empty) {
+            if place.mounted(&dir.fd, outer.dev) == Mounted::Disk {
+                (self.event)(WalkEvent::Mounted(&dir.path));
+            } else if place.is_subvolume(&dir.fd, outer.dev) {
+                (self.event)(WalkEvent::Subvolume(&dir.path));
+            }
         }
         subdirs.reverse();
         Some(Level { dir, subdirs, device: device.or(Some(id.0)), within })
@@ -758,10 +764,16 @@ impl Deal<'_, '_> {
         }
         // What was mounted where the walk did not come to is missed by the next one still.
         let unreached: Vec<_> = self.failed.iter().map(|path| path_text(path)).collect();
-        let last = self.walker.selection.mounts.last.iter().flatten();
-        for path in last.map(|path| path.trim_start_matches('/')) {
+        let mounts = &self.walker.selection.mounts;
+        let mounted = mounts.last.iter().flatten().map(|path| (path, false));
+        let subvolumes = mounts.last_subvolumes.iter().flatten().map(|path| (path, true));
+        for (path, is_subvolume) in mounted.chain(subvolumes) {
+            let path = path.trim_start_matches('/');
             if unreached.iter().any(|dir| is_inside(path.as_bytes(), dir.as_bytes())) {
-                (self.walker.event)(WalkEvent::StillMissed(path));
+                (self.walker.event)(match is_subvolume {
+                    true => WalkEvent::SubvolumeStillMissed(path),
+                    false => WalkEvent::StillMissed(path),
+                });
             }
         }
         (0..self.groups.len()).for_each(|s| self.send(s));

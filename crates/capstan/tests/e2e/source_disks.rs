@@ -474,6 +474,70 @@ fn a_subvolume_that_was_emptied_is_none_that_is_not_mounted() {
     assert_good(&with_code(lab.run(args)));
 }
 
+/// A snapshot has an empty directory where its original has a subvolume. So has a tree that was rolled back to one.
+#[test]
+fn the_empty_directory_of_a_subvolume_in_a_snapshot_is_none_that_was_emptied() {
+    if !loop_devices() {
+        return skip("loop devices cannot be mounted here");
+    }
+    let lab = Lab::new();
+    if !lab.succeeds("truncate -s 256M image; mkfs.btrfs -q image") {
+        return skip("mkfs.btrfs is not there");
+    }
+    let image = lab.path("image").display().to_string();
+    let at = lab.mkdir("top");
+    let _mount = Mount::new(&["-o", "loop", &image], &at);
+    lab.sh("cd top; for s in srv srv/a srv/a/b srv/gone; do btrfs subvolume create $s >/dev/null; done");
+    lab.sh("cd top/srv; for n in 1 2 3; do for d in . a a/b gone; do echo $n $d >$d/f$n; done; done; cp -a a ../../kept");
+    let backup = |name: &str, options: &[&str]| {
+        let args = ["backup", "top/srv", "--to", "medium", "--json", "--name", name];
+        with_code(lab.run([&args[..], options].concat()))
+    };
+    for name in ["t", "fulls", "imported"] {
+        assert_good(&backup(name, &[]));
+    }
+    // Nothing is said of one that was deleted.
+    lab.sh("cd top; btrfs subvolume delete srv/gone >/dev/null");
+    assert_good(&backup("t", &[]));
+    lab.sh("cd top; btrfs subvolume snapshot srv back >/dev/null; mv srv old; mv back srv; echo 4 >srv/f4");
+    let a = at.join("srv/a").display().to_string();
+    let same = |name: &str| {
+        lab.sh("rm -rf out");
+        lab.restored([name, "--into", "out"]);
+        same_by_rsync(&lab.path("kept"), &below(&lab.path("out"), &at).join("srv/a"));
+    };
+    for _ in 0..3 {
+        assert_not_mounted(&backup("t", &[]), &a, &["a subvolume", "kept as it was"]);
+        lab.run(["prune", "t", "--keep-last", "2"]).ok();
+        same("t");
+        // A full one has nothing of it, and pushes out none that has it.
+        assert_not_mounted(&backup("fulls", &["--full"]), &a, &["has nothing of it"]);
+        lab.run(["prune", "fulls", "--keep-last", "1"]).ok();
+    }
+    let versions = lab.run(["versions", "fulls", "--json"]).ok().stdout.clone();
+    let versions: Value = serde_json::from_str(&versions).unwrap();
+    let first = versions["versions"].as_array().unwrap().last().unwrap();
+    same(&format!("fulls@{}", first["session"].as_str().unwrap()));
+    // Rows tell it to a home that has only imported.
+    lab.sh("rm -r home/catalogs");
+    lab.lose_tables();
+    lab.run(["import", "medium"]).ok();
+    lab.run(["media", "adopt", "medium"]).ok();
+    assert_not_mounted(&backup("imported", &[]), &a, &["a subvolume", "kept as it was"]);
+    same("imported");
+    // Brought back, it is backed up; what a version never had is not missed.
+    lab.sh("cd top; mv srv snapshot; mv old srv");
+    assert_good(&backup("t", &[]));
+    lab.sh("cd top; mv srv old; mv snapshot srv");
+    assert_good(&backup("new", &[]));
+    assert_good(&backup("new", &[]));
+    // Removed or excluded, it was given up.
+    assert_eq!(backup("t", &[])["code"], 3);
+    lab.sh("rmdir top/srv/a");
+    assert_good(&backup("t", &[]));
+    assert!(!lab.run(["ls", "t"]).ok().stdout.contains("srv/a"));
+}
+
 /// A home that was lost has no record of what was mounted: rows tell it.
 #[test]
 fn after_an_import_rows_tell_what_was_mounted() {

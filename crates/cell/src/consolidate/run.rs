@@ -384,6 +384,7 @@ impl<'a> Run<'a> {
             by_drive => by_drive,
         };
         let failure = ended.failure().map(WriteFailure::of);
+        let found = self.cell.mounted_by(self.source)?;
         let mut report = Report {
             session: on.label.session.to_string(),
             name: self.names.name.clone(),
@@ -395,7 +396,8 @@ impl<'a> Run<'a> {
             end: rfc3339(now_us()),
             files: counted.files,
             dirs: counted.dirs,
-            mounted: self.cell.mounted_by(self.source)?,
+            mounted: found.mounted,
+            subvolumes: found.subvolumes,
             media: on.moves.with(vec![ended.first.label]),
             media_change_s: on.moves.seconds(),
             peak_rss_bytes: peak_rss(),

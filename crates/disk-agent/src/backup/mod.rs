@@ -123,6 +123,8 @@ pub struct Counters {
     /// Where something was mounted and something was in it, or was at the last backup, as messages write paths; not more than
     /// [`MOUNTED_LISTED`].
     pub mounted: Mutex<BTreeSet<String>>,
+    /// Likewise btrfs subvolumes that are not mounted by themselves.
+    pub subvolumes: Mutex<BTreeSet<String>>,
     /// Files that an earlier run of the version has.
     pub kept: AtomicU64,
     /// Bytes of contents of those.
@@ -140,17 +142,10 @@ pub struct Counters {
 /// Paths of files with unreadable parts that are kept: one more than a report lists.
 const CUT_LISTED: usize = 10_001;
 
-/// Mount points that are kept in mind.
+/// Mount points, or subvolumes, that are kept in mind.
 pub const MOUNTED_LISTED: usize = 10_000;
 
 impl Counters {
-    fn add_mounted(&self, path: &str) {
-        let mut mounted = self.mounted.lock();
-        if mounted.len() < MOUNTED_LISTED {
-            mounted.insert(format!("/{path}"));
-        }
-    }
-
     fn add_cut(&self, path: &[u8]) {
         let mut cut = self.cut.lock();
         if cut.len() < CUT_LISTED {
@@ -367,12 +362,17 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
             let why = "it is what is written to, or capstan's home: this version has nothing of it";
             say(listener, Code::PathMissing, path, why.to_owned());
         }
-        WalkEvent::Mounted(path) => counters.add_mounted(&path_text(path)),
-        WalkEvent::StillMissed(path) => counters.add_mounted(path),
+        WalkEvent::Mounted(path) => note(&counters.mounted, &path_text(path)),
+        WalkEvent::StillMissed(path) => note(&counters.mounted, path),
+        WalkEvent::Subvolume(path) => note(&counters.subvolumes, &path_text(path)),
+        WalkEvent::SubvolumeStillMissed(path) => note(&counters.subvolumes, path),
         WalkEvent::NotMounted(path, found, kept) => {
-            // Until it is mounted or given up the next backup is to know of it, too.
+            // Until it is there again or given up the next backup is to know of it, too.
             if found.why.had {
-                counters.add_mounted(&path_text(path));
+                note(&counters.mounted, &path_text(path));
+            }
+            if found.why.had_subvolume {
+                note(&counters.subvolumes, &path_text(path));
             }
             say(listener, Code::NotMounted, path, not_mounted(found, kept));
         }
@@ -385,6 +385,14 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
             let why = format!("cannot list the directory: {}; {}", text(e), below(kept));
             say(listener, Code::NotListed, path, why);
         }
+    }
+}
+
+/// Keeps a path in mind, as messages write it.
+fn note(paths: &Mutex<BTreeSet<String>>, path: &str) {
+    let mut paths = paths.lock();
+    if paths.len() < MOUNTED_LISTED {
+        paths.insert(format!("/{path}"));
     }
 }
 
@@ -408,6 +416,13 @@ fn not_mounted(found: Unmounted, kept: bool) -> String {
     if !found.is_there {
         return format!(
             "it is not there, and the last backup found another file system there: {}; --exclude gives it up",
+            below(kept)
+        );
+    }
+    if found.why.had_subvolume {
+        return format!(
+            "it is the empty directory that a snapshot has in place of a btrfs subvolume, and the last backup found a subvolume there: \
+             {}; bring the subvolume back, or give it up: remove the directory, or exclude it once",
             below(kept)
         );
     }

@@ -5,6 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
+/// The kind of file system that btrfs is, by linux/magic.h.
+const BTRFS: u64 = 0x9123_683e;
+
+/// The inode number of the root of each btrfs subvolume: BTRFS_FIRST_FREE_OBJECTID of linux/btrfs_tree.h.
+pub const SUBVOLUME_ROOT: u64 = 256;
+
 /// What is mounted at a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mounted {
@@ -51,6 +57,21 @@ impl Place {
             false => Mounted::Nothing,
         }
     }
+
+    /// Whether it is the root of a btrfs subvolume that lies in a directory on that device.
+    pub fn is_subvolume(&self, fd: impl AsFd, parent_dev: u64) -> bool {
+        self.dev != parent_dev && self.ino == SUBVOLUME_ROOT && is_btrfs(fd.as_fd())
+    }
+
+    /// Whether it is the empty directory that a snapshot has where its original has a subvolume.
+    pub fn is_empty_subvolume(&self, fd: impl AsFd) -> bool {
+        // BTRFS_EMPTY_SUBVOL_DIR_OBJECTID of linux/btrfs_tree.h: no other directory has it.
+        self.ino == 2 && is_btrfs(fd.as_fd())
+    }
+}
+
+fn is_btrfs(fd: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type as u64 == BTRFS)
 }
 
 fn kind(fd: BorrowedFd<'_>) -> Mounted {

@@ -1,6 +1,6 @@
 //! The media of a version: opened once, asked whether they are at hand, and named in the report as they were read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_devices::DeviceError;
@@ -38,6 +38,8 @@ pub(crate) struct OpenMedia<'a> {
     pub(crate) poor: Mutex<Vec<SegmentId>>,
     /// Places at which damage was found, and recorded.
     hurt: Mutex<Vec<Place>>,
+    /// What media lack that are not as they were last written.
+    lacking: Mutex<HashMap<MediumId, HashSet<SegmentId>>>,
     /// Media that segments were opened on, in that order.
     used: Mutex<Vec<MediumId>>,
     /// Nothing of the version is removed meanwhile.
@@ -55,6 +57,7 @@ impl<'a> OpenMedia<'a> {
             replicas: Mutex::default(),
             poor: Mutex::default(),
             hurt: Mutex::default(),
+            lacking: Mutex::default(),
             used: Mutex::default(),
             _reading: None,
         }
@@ -165,12 +168,30 @@ impl OpenMedia<'_> {
             return;
         }
         self.hurt.lock().push(at);
-        let noted = self.idb.put_damage(medium, &[segment], now_us()).map_err(CellError::from);
-        let noted = noted.and_then(|()| self.cell.note_changed_known(&self.medium(medium)?));
-        if noted.is_err() {
+        let note = || -> Result<()> {
+            let there = self.medium(medium)?;
+            // Where that cannot be found out, it is damage.
+            if !matches!(self.lacks_as_changed(&there, segment), Ok(true)) {
+                self.idb.put_damage(medium, &[segment], now_us())?;
+            }
+            self.cell.note_changed_known(&there).map(drop)
+        };
+        if note().is_err() {
             // It is found again by who reads it next.
             self.hurt.lock().retain(|of| *of != at);
         }
+    }
+
+    /// Whether a segment lacks on a directory that is not as it was last written.
+    fn lacks_as_changed(&self, there: &FileMedium, segment: SegmentId) -> Result<bool> {
+        let id = there.header().medium;
+        if let Some(lacking) = self.lacking.lock().get(&id) {
+            return Ok(lacking.contains(&segment));
+        }
+        let lacking = self.cell.lacking_as_changed(there)?;
+        let lacks = lacking.contains(&segment);
+        self.lacking.lock().insert(id, lacking);
+        Ok(lacks)
     }
 
     /// Whether a medium is on tape, and can be expected to come when it is needed.

@@ -14,7 +14,9 @@ use capstan_devices::operator;
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::id::{MediumId, ObjectId, SegmentNumber, SessionId, StreamId, VersionId};
+use capstan_format::id::{
+    MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
+};
 use capstan_idb::{Session, Status, Totals};
 use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_media_agent::scan::scan_with;
@@ -291,7 +293,15 @@ impl Cell {
         let id = part.medium.header().medium;
         self.idb.clear_damage_of(id, &read.sound)?;
         match (damaged, whole) {
-            (true, _) => self.idb.put_damage(id, &read.damaged, now_us())?,
+            (true, _) => {
+                let lacking = self.lacking_as_changed(&part.medium)?;
+                let is_damaged = |segment: &&SegmentId| !lacking.contains(segment);
+                let hurt: Vec<_> = read.damaged.iter().filter(is_damaged).copied().collect();
+                // Where no segment is named, something else of the medium is damaged.
+                if !hurt.is_empty() || read.damaged.is_empty() {
+                    self.idb.put_damage(id, &hurt, now_us())?;
+                }
+            }
             (false, true) => self.idb.clear_medium_damage(id, false)?,
             (false, false) => {}
         }

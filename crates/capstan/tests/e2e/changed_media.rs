@@ -7,8 +7,9 @@ use capstan_tape::library::Library;
 use capstan_tape::{Spot, TapeDrive};
 use serde_json::Value;
 
+use crate::compare::same_by_rsync;
 use crate::server::write_settings;
-use crate::support::{Lab, Run, finish, noise, report};
+use crate::support::{Lab, Run, below, finish, noise, report};
 use crate::tape::{comes_back, library, media};
 
 pub const TAPE: &str = "V00001L9";
@@ -459,4 +460,59 @@ fn a_session_without_data_that_is_lost_is_no_base() {
     // Another test may have changed the directory that all have theirs in: then the one before has data, and the first two are built on.
     assert_ne!(next["base_session"], unchanged["session"], "it is on no medium: {next:#}");
     lab.restored(["z", "--into", "out"]);
+}
+
+/// What lacks on an older state of a disk is no damage: the disk that was written comes back, and all is as before.
+#[test]
+fn what_was_missed_on_an_old_copy_of_a_disk_is_there_again_with_the_disk() {
+    for look in
+        [&["verify", "z"][..], &["media", "repair", "d"], &["restore", "z", "--into", "old-out"]]
+    {
+        let lab = Lab::new();
+        let backup = || lab.backed_up(["s", "--to", "d", "--name", "z"]);
+        lab.file("s/f1", noise(1, 5_000));
+        backup();
+        lab.sh("cp -a d old");
+        for n in 2..5 {
+            lab.file(&format!("s/f{n}"), noise(n, 5_000));
+            backup();
+        }
+        lab.sh("mv d new; cp -a old d");
+        let run = lab.run(look);
+        assert!(
+            run.code != 0 && run.stderr.contains("not as it was last written"),
+            "{}",
+            run.stderr
+        );
+        assert_eq!(lab.run(["status", "z"]).code, 6);
+        lab.sh("rm -r d; mv new d");
+        lab.run(["status", "z"]).ok();
+        let versions = lab.run(["versions", "z"]).ok().stdout.clone();
+        assert!(!versions.contains("damaged"), "after {look:?}: {versions}");
+        lab.file("s/f5", noise(5, 5_000));
+        assert_eq!(backup()["method"], "incr", "after {look:?}");
+        lab.run(["prune", "z", "--keep-last", "9"]).ok();
+        lab.restored(["z", "--into", "out"]);
+        let out = below(&lab.path("out"), &lab.path("s"));
+        same_by_rsync(&lab.path("s"), &out);
+    }
+}
+
+/// Damage of what is on a disk that was put back to an older state is damage.
+#[test]
+fn what_is_damaged_on_an_old_copy_of_a_disk_is_damage() {
+    let lab = Lab::new();
+    lab.file("s/f1", noise(1, 400_000));
+    lab.backed_up(["s", "--to", "d", "--name", "z"]);
+    lab.sh("cp -a d old");
+    lab.file("s/f2", noise(2, 5_000));
+    lab.backed_up(["s", "--to", "d", "--name", "z"]);
+    lab.sh("rm -r d; mv old d");
+    let segment = lab.path("d/00000001.segment");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    assert_ne!(lab.run(["verify", "z"]).code, 0);
+    assert!(lab.run(["versions", "z"]).ok().stdout.contains("damaged"));
 }

@@ -139,6 +139,19 @@ impl Cell {
         Ok(Some(lacks.collect()))
     }
 
+    /// What a directory lacks, or has another segment in place of, that is not as it was last written. That is no damage: the
+    /// one that was written may be on another disk, and come back.
+    pub(crate) fn lacking_as_changed(&self, there: &FileMedium) -> Result<HashSet<SegmentId>> {
+        let Some(row) = self.idb.medium(there.header().medium)? else { return Ok(HashSet::new()) };
+        let address: Address = row.device.parse()?;
+        if address.is_sequential() {
+            return Ok(HashSet::new());
+        }
+        let Some(last) = self.difference(&address, there)? else { return Ok(HashSet::new()) };
+        let Lacking { segments, .. } = self.lacking_segments(there)?;
+        Ok(segments.iter().map(|s| s.id).chain([last.segment.id]).collect())
+    }
+
     fn lacking(
         &self,
         address: &Address,

@@ -8,6 +8,7 @@ mod header;
 mod replace;
 mod unneeded;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -16,7 +17,7 @@ use capstan_devices::address::Address;
 use capstan_devices::host::DeviceHost;
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Meters, Stage};
-use capstan_format::id::{MediumId, SessionId};
+use capstan_format::id::{MediumId, SegmentId, SessionId};
 use capstan_idb::{Medium, Status, Version};
 
 use self::find::Found;
@@ -61,6 +62,10 @@ struct Repair<'a> {
     started_us: i64,
     /// The header file was written anew before.
     mended_header: bool,
+    /// How it differs from the medium that was last written.
+    changed: Option<String>,
+    /// What it lacks as it does: what stays lacking of that is no damage.
+    lacking: HashSet<SegmentId>,
 }
 
 /// What came of it.
@@ -101,7 +106,7 @@ impl Cell {
         let medium = self.open_known(&row, &address)?;
         self.refuse_other_cells(medium.header(), &row.device)?;
         self.open_drive_key(medium.header())?;
-        self.note_changed(&address, &medium)?;
+        let changed = self.note_changed(&address, &medium)?;
         if !request.dry_run {
             self.refuse_read(row.id)?;
             self.record_all_unknown(&medium)?;
@@ -129,6 +134,7 @@ impl Cell {
             self.open_drive_keys(&view)?;
             views.push(view);
         }
+        let lacking = self.lacking_as_changed(&medium)?;
         let repair = Repair {
             cell: self,
             row,
@@ -141,6 +147,8 @@ impl Cell {
             dry_run: request.dry_run,
             started_us,
             mended_header,
+            changed,
+            lacking,
         };
         let found = repair.find(&medium, &views)?;
         let degraded = self.say_members(&medium, &ears);
@@ -278,8 +286,16 @@ impl Repair<'_> {
             let mended = self.mended_header || !found.is_empty();
             return Ok(idb.clear_medium_damage(id, mended)?);
         }
-        let damaged: Vec<_> = broken.iter().flat_map(|b| &b.places).map(|at| at.0).collect();
-        Ok(idb.put_damage(id, &damaged, now_us())?)
+        if let Some(text) = &self.changed {
+            self.ears.say(Code::MediumChanged, "cell", label, text.clone());
+        }
+        let places = broken.iter().flat_map(|b| &b.places).map(|at| at.0);
+        let damaged: Vec<_> = places.filter(|id| !self.lacking.contains(id)).collect();
+        // Where no segment is broken, something else of the medium is.
+        if !damaged.is_empty() || broken.is_empty() {
+            idb.put_damage(id, &damaged, now_us())?;
+        }
+        Ok(())
     }
 
     /// Completes the report and puts it on record.

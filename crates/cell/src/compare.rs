@@ -296,9 +296,9 @@ fn not_walked(event: WalkEvent<'_>, closed: &Mutex<Vec<Vec<u8>>>, ears: &Ears<'_
         | WalkEvent::Failed(_, Errno::NOENT | Errno::NOTDIR, _)
         | WalkEvent::NoRoot(_, Errno::NOENT | Errno::NOTDIR, _)
         | WalkEvent::Mounted(_)
-        | WalkEvent::Subvolume(_)
+        | WalkEvent::Maskable(_)
         | WalkEvent::StillMissed(_)
-        | WalkEvent::SubvolumeStillMissed(_) => {}
+        | WalkEvent::StillMasked(_) => {}
         WalkEvent::NotMounted(path, ..) | WalkEvent::NotEntered(path, _) => {
             closed.lock().push(path.to_vec());
             let why = "cannot be compared: nothing is mounted there".to_owned();

@@ -13,12 +13,12 @@ use crate::error::Result;
 use crate::restore::is_complete_by;
 use crate::session::writes_versions;
 
-/// Where a version found something mounted and something in it, and where subvolumes, by its report. Nothing of a version that was
+/// Where a version found something mounted and something in it, and contents that an empty directory may mask, by its report. Nothing of a version that was
 /// imported, of one that an earlier program made, and where there were too many of them.
 #[derive(Default, serde::Deserialize)]
 pub(crate) struct FoundMounted {
     pub mounted: Option<Vec<String>>,
-    pub subvolumes: Option<Vec<String>>,
+    pub maskable: Option<Vec<String>>,
 }
 
 impl Cell {
@@ -34,12 +34,12 @@ impl Cell {
         let last = match versions.iter().flatten().find(is_of_use) {
             Some(version) => self.mounted_by(version)?,
             // There is nothing that could be lost.
-            None => FoundMounted { mounted: Some(Vec::new()), subvolumes: Some(Vec::new()) },
+            None => FoundMounted { mounted: Some(Vec::new()), maskable: Some(Vec::new()) },
         };
         Ok(MountPoints {
             on_record: on_record.collect(),
             last: last.mounted.map(HashSet::from_iter),
-            last_subvolumes: last.subvolumes.map(HashSet::from_iter),
+            last_maskable: last.maskable.map(HashSet::from_iter),
         })
     }
 
@@ -49,8 +49,8 @@ impl Cell {
         let mut writers = sessions.iter().rev().filter(|s| writes_versions(&s.kind));
         let report = writers.find_map(|s| s.report.as_deref());
         let found = report.and_then(|json| serde_json::from_str(json).ok());
-        let FoundMounted { mounted, subvolumes } = found.unwrap_or_default();
+        let FoundMounted { mounted, maskable } = found.unwrap_or_default();
         let all = |paths: &Vec<String>| paths.len() < MOUNTED_LISTED;
-        Ok(FoundMounted { mounted: mounted.filter(all), subvolumes: subvolumes.filter(all) })
+        Ok(FoundMounted { mounted: mounted.filter(all), maskable: maskable.filter(all) })
     }
 }

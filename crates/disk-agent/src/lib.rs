@@ -16,6 +16,7 @@ mod huge;
 pub mod linux;
 mod listing;
 pub mod look;
+mod missed;
 pub mod mounts;
 pub mod owners;
 pub mod select;

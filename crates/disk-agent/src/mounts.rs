@@ -24,8 +24,9 @@ pub struct MountPoints {
     /// Where the object's last version found something mounted, and something in it, as messages write paths; nothing where that is
     /// not known.
     pub last: Option<HashSet<String>>,
-    /// Likewise where it found btrfs subvolumes that are not mounted by themselves.
-    pub last_subvolumes: Option<HashSet<String>>,
+    /// Likewise where it found contents that an empty directory may mask: btrfs subvolumes, which are one in a snapshot, and directories
+    /// that an empty file system in memory lay over.
+    pub last_maskable: Option<HashSet<String>>,
 }
 
 /// Why something is to be mounted at a directory.
@@ -37,14 +38,24 @@ pub struct Why {
     pub by_itself: bool,
     /// The last version has what was mounted there.
     pub had: bool,
-    /// The last version has a btrfs subvolume there, of which a snapshot has the empty directory only.
-    pub had_subvolume: bool,
+    /// The last version has contents there that an empty directory masks.
+    pub masked: bool,
 }
 
 impl Why {
+    /// What holds for either.
+    fn and(self, other: Self) -> Self {
+        Self {
+            on_record: self.on_record || other.on_record,
+            by_itself: self.by_itself || other.by_itself,
+            had: self.had || other.had,
+            masked: self.masked || other.masked,
+        }
+    }
+
     /// Whether an empty directory is one that lacks its disk. One that is mounted by hand may well be empty, unless it was named.
     fn is_enough(self, is_named: bool) -> bool {
-        self.had || self.had_subvolume || self.by_itself || (self.on_record && is_named)
+        self.had || self.masked || self.by_itself || (self.on_record && is_named)
     }
 }
 
@@ -57,14 +68,25 @@ pub struct Unmounted {
     pub holds: bool,
     /// Whether the directory is there.
     pub is_there: bool,
+    /// Whether it is below a mount point, and none itself.
+    pub is_below: bool,
 }
 
 impl Unmounted {
     /// A mount point that went with its disk.
     pub(crate) const VANISHED: Self = Self {
-        why: Why { on_record: false, by_itself: false, had: true, had_subvolume: false },
+        why: Why { on_record: false, by_itself: false, had: true, masked: false },
         holds: false,
         is_there: false,
+        is_below: false,
+    };
+
+    /// A directory of which an empty file system in memory hides what it has.
+    pub(crate) const COVERED: Self = Self {
+        why: Why { on_record: false, by_itself: false, had: false, masked: true },
+        holds: false,
+        is_there: true,
+        is_below: false,
     };
 }
 
@@ -123,12 +145,12 @@ impl MountPoints {
             (None, None) => false,
         };
         let by_itself = on_record.is_some_and(|by_itself| *by_itself);
-        Why { on_record: on_record.is_some(), by_itself, had, had_subvolume: false }
+        Why { on_record: on_record.is_some(), by_itself, had, masked: false }
     }
 
-    /// Whether the last version found a btrfs subvolume at a path.
-    fn had_subvolume(&self, path: &[u8], base: Option<Seen>, within: &Within) -> bool {
-        match (&self.last_subvolumes, base) {
+    /// Whether the last version found contents at a path that an empty directory may mask.
+    fn is_maskable(&self, path: &[u8], base: Option<Seen>, within: &Within) -> bool {
+        match (&self.last_maskable, base) {
             (Some(last), _) => last.contains(&format!("/{}", path_text(path))),
             (None, Some((dev, ino))) => {
                 ino == SUBVOLUME_ROOT && dev != within.base_dev.unwrap_or(within.dev)
@@ -164,29 +186,44 @@ impl Walker<'_> {
         let path = join(&dir.path, &listed.name);
         let mut why = self.selection.mounts.why(&path, listed.ino, base, within);
         let is_named = role == Role::Root;
-        if is_named && !why.is_enough(true) {
-            why = within.lost;
+        let is_below = is_named && !why.is_enough(true);
+        if is_named {
+            why = why.and(within.lost);
         }
-        let had_subvolume = self.selection.mounts.had_subvolume(&path, base, within);
-        if !why.is_enough(is_named) && !had_subvolume {
+        let is_maskable = self.selection.mounts.is_maskable(&path, base, within);
+        if !why.is_enough(is_named) && !is_maskable {
             return None;
         }
         // Where it cannot be opened the walk says so when it comes there.
         let opened = source::open_dir(dir, &listed.name).ok()?;
         let place = Place::of(&opened.fd).ok()?;
-        why.had_subvolume = had_subvolume && place.is_empty_subvolume(&opened.fd);
-        if !why.is_enough(is_named) {
-            return None;
-        }
         let never = &self.selection.never;
-        if place.mounted(&opened.fd, within.dev) != Mounted::Nothing
-            || never.contains(&(place.dev, place.ino))
-        {
+        if never.contains(&(place.dev, place.ino)) {
             return None;
         }
+        let mounted = place.mounted(&opened.fd, within.dev);
         let holds = !is_empty_but_for(&opened, never, OWN_DEPTH);
-        // Where something is, its disk may have been given up: not if it is on record still.
-        (!holds || (why.had && why.by_itself)).then_some(Unmounted { why, holds, is_there: true })
+        // Its directory says another number of what is mounted on it, or is a subvolume.
+        why.had &= self.selection.mounts.why(&path, place.ino, base, within).had || within.lost.had;
+        why.masked = is_maskable
+            && (place.is_empty_subvolume(&opened.fd) || mounted == Mounted::NoDisk && !holds);
+        let is_missed = match mounted {
+            Mounted::Disk => false,
+            // It lies over the disk, or in its place.
+            Mounted::NoDisk => why.had || why.masked,
+            // What the last version found mounted is missed whatever is in its place: services make directories where their disk should be.
+            // Rows alone are not certain enough for that.
+            Mounted::Nothing => {
+                let is_certain = self.selection.mounts.last.is_some() || why.by_itself;
+                why.is_enough(is_named) && (!holds || why.had && is_certain)
+            }
+        };
+        is_missed.then_some(Unmounted {
+            why,
+            holds,
+            is_there: true,
+            is_below: is_below && !why.masked,
+        })
     }
 
     /// Why a directory above the roots lacks its disk, or one that it lies in; and whether one is mounted there.
@@ -199,12 +236,26 @@ impl Walker<'_> {
     ) -> (Why, bool) {
         match place.mounted(&dir.fd, within.dev) {
             Mounted::Disk => (Why::default(), true),
-            Mounted::NoDisk => (Why::default(), false),
-            Mounted::Nothing => {
+            found => {
                 let why = self.selection.mounts.why(&dir.path, place.ino, base, within);
-                (if why.is_enough(true) { why } else { within.lost }, false)
+                let is_lost = why.had || found == Mounted::Nothing && why.is_enough(true);
+                (if is_lost { why } else { within.lost }, false)
             }
         }
+    }
+}
+
+impl Walker<'_> {
+    /// Whether an empty file system in memory lies over a directory that the base has as one of what it lies in.
+    pub(crate) fn is_covered(
+        &self,
+        dir: &DirHandle,
+        place: &Place,
+        base: Option<Seen>,
+        outer: &Within,
+    ) -> bool {
+        let was_no_mount = base.is_some_and(|(dev, _)| outer.base_dev == Some(dev));
+        was_no_mount && place.mounted(&dir.fd, outer.dev) == Mounted::NoDisk
     }
 }
 

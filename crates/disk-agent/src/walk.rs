@@ -22,6 +22,7 @@ use crate::entered::Entered;
 use crate::linux::mounted::{Mounted, Place};
 use crate::linux::source::{self, DirHandle, Listed};
 use crate::listing::{Gather, Sorted};
+use crate::missed::{Missed, Stays};
 use crate::mounts::{Role, Seen, Unmounted, Within, seen};
 use crate::select::{CACHE_SIGNATURE, CACHE_TAG, Selection};
 
@@ -229,12 +230,12 @@ pub enum WalkEvent<'a> {
     OwnRoot(&'a [u8]),
     /// Something is mounted there, and something is in it.
     Mounted(&'a [u8]),
-    /// A btrfs subvolume is there that is not mounted by itself, and something is in it.
-    Subvolume(&'a [u8]),
+    /// A directory whose contents an empty one may mask: a btrfs subvolume that is not mounted by itself.
+    Maskable(&'a [u8]),
     /// The last version found something mounted there, as messages write it, and this walk did not come there.
     StillMissed(&'a str),
-    /// Likewise a btrfs subvolume.
-    SubvolumeStillMissed(&'a str),
+    /// Likewise a directory whose contents an empty one may mask.
+    StillMasked(&'a str),
     /// Nothing is mounted there, and something is to be; whether what the base has of it is kept.
     NotMounted(&'a [u8], Unmounted, bool),
     /// A directory is there and cannot be entered, as what is to be mounted there is not; whether what the base has of it is kept.
@@ -309,8 +310,8 @@ impl Walker<'_> {
             lap: Lap::start(),
             stopped: false,
             base,
-            failed: Vec::new(),
-            absent: Vec::new(),
+            missed: Missed::default(),
+            last_gone: None,
             mounted_last: self.selection.mounts.last_by_dir(),
         };
         deal.groups.resize_with(self.queues.len(), Vec::new);
@@ -524,11 +525,15 @@ impl Walker<'_> {
                 subdirs.push(Sub { name, entered, base, towards: None });
             }
         }
-        if let Some(outer) = coming.within.filter(|_| !is_empty) {
-            if place.mounted(&dir.fd, outer.dev) == Mounted::Disk {
+        if let Some(outer) = coming.within {
+            if is_empty {
+                if self.is_covered(&dir, &place, coming.base, &outer) {
+                    deal.missed.covered(dir.path.clone());
+                }
+            } else if place.mounted(&dir.fd, outer.dev) == Mounted::Disk {
                 (self.event)(WalkEvent::Mounted(&dir.path));
             } else if place.is_subvolume(&dir.fd, outer.dev) {
-                (self.event)(WalkEvent::Subvolume(&dir.path));
+                (self.event)(WalkEvent::Maskable(&dir.path));
             }
         }
         subdirs.reverse();
@@ -570,10 +575,9 @@ struct Deal<'a, 'b> {
     lap: Lap,
     stopped: bool,
     base: Option<&'b mut dyn BaseCursor>,
-    /// Directories that are there and could not be listed, or lack what is to be mounted there; and roots that are not there.
-    failed: Vec<Vec<u8>>,
-    /// Those roots: what leads to them stays too.
-    absent: Vec<Vec<u8>>,
+    missed: Missed,
+    /// The directory that was removed last, with all that was in it.
+    last_gone: Option<Vec<u8>>,
     /// The names of mount points that the last version found mounted, by the directories that they lie in and that were not entered yet.
     mounted_last: HashMap<Vec<u8>, Vec<Vec<u8>>>,
 }
@@ -587,14 +591,13 @@ impl Deal<'_, '_> {
             (self.walker.event)(WalkEvent::NoRoot(path, e, kept));
         }
         self.failed_root(path);
-        self.failed.push(path.to_vec());
-        self.absent.push(path.to_vec());
+        self.missed.absent(path.to_vec());
     }
 
     /// A root is not to be looked at, which was said. What the base has of it stays.
     fn kept_root(&mut self, path: Vec<u8>) {
         self.failed_root(&path);
-        self.failed.push(path);
+        self.missed.root(path);
     }
 
     /// Deals a root that cannot be backed up, where it is asked for what is left out.
@@ -625,14 +628,14 @@ impl Deal<'_, '_> {
         let is_there = !matches!(e, Errno::NOENT | Errno::NOTDIR);
         (self.walker.event)(WalkEvent::Failed(path, e, is_there && self.base.is_some()));
         if is_there {
-            self.failed.push(path.to_vec());
+            self.missed.dir(path.to_vec());
         }
     }
 
     /// A directory is there and cannot be entered as if it were not. What the base has of it stays.
     fn not_entered(&mut self, path: &[u8]) {
         (self.walker.event)(WalkEvent::NotEntered(path, self.base.is_some()));
-        self.failed.push(path.to_vec());
+        self.missed.dir(path.to_vec());
     }
 
     /// Looks for a mount point that is not listed in its directory, and that the last version found mounted. What mounts disks as
@@ -645,7 +648,7 @@ impl Deal<'_, '_> {
             Err(Errno::NOENT) => {
                 let kept = self.base.is_some();
                 (self.walker.event)(WalkEvent::NotMounted(&path, Unmounted::VANISHED, kept));
-                self.failed.push(path);
+                self.missed.dir(path);
             }
             // Made just now as something else.
             Err(Errno::NOTDIR | Errno::LOOP) => {}
@@ -667,6 +670,9 @@ impl Deal<'_, '_> {
             let mut passed = Vec::new();
             base = cursor.find(&dir.path, &listed.name, &mut passed);
             passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
+            if base.is_some() {
+                self.missed.met(&dir.path, &listed.name);
+            }
         }
         self.walker.found.fetch_add(1, Relaxed);
         let is_dir = listed.kind == Some(Kind::Dir);
@@ -678,7 +684,13 @@ impl Deal<'_, '_> {
             let (path, kept, has_row) =
                 (join(&dir.path, &listed.name), self.base.is_some(), of.base.is_some());
             (self.walker.event)(WalkEvent::NotMounted(&path, found, kept));
-            self.failed.push(path);
+            match role {
+                Role::Root => self.missed.root(path.clone()),
+                _ => self.missed.dir(path.clone()),
+            }
+            if found.holds {
+                self.missed.holds(path, !found.is_below);
+            }
             given = given.filter(|_| found.holds);
             // The base's row is of the disk, this directory is not.
             if has_row {
@@ -720,17 +732,40 @@ impl Deal<'_, '_> {
 
     /// The base has it, the source does not.
     fn gone(&mut self, dir: Vec<u8>, name: Vec<u8>) {
-        // What is in directories that could not be listed may be there as it was. All else was not met: it was removed,
-        // or is not to be backed up any more.
+        // All that does not stay was removed, or is not to be backed up any more.
         let path = join(&dir, &name);
-        let stays = self.failed.iter().any(|failed| is_inside(&path, failed));
-        if stays || self.absent.iter().any(|root| is_inside(root, &path)) {
-            return;
+        match self.missed.stays(&path) {
+            Stays::Yes => return,
+            Stays::Covered(dir) => {
+                (self.walker.event)(WalkEvent::NotMounted(&dir, Unmounted::COVERED, true));
+                return;
+            }
+            Stays::No if self.went_with_its_disk(&path) => {
+                (self.walker.event)(WalkEvent::NotMounted(&path, Unmounted::VANISHED, true));
+                return self.missed.dir(path);
+            }
+            Stays::No => {}
+        }
+        if !self.last_gone.as_ref().is_some_and(|gone| is_inside(&path, gone)) {
+            self.last_gone = Some(path);
         }
         let Ok(top) = source::open_root() else { return };
         let dir = Arc::new(DirHandle { fd: top.fd, path: dir });
         let listed = Listed { name, kind: Some(Kind::Tombstone), ino: 0 };
         self.push(WalkItem::new(dir, listed, None, true));
+    }
+
+    /// Whether something that was removed is a mount point that the last version found mounted, and that was not looked for by its
+    /// name, as messages do not write it as it is.
+    fn went_with_its_disk(&self, path: &[u8]) -> bool {
+        let Some(last) = self.walker.selection.mounts.last.as_ref() else { return false };
+        let is_looked_for = !last.iter().any(|path| path.contains('\\'));
+        let went_with_more = self.last_gone.as_ref().is_some_and(|gone| is_inside(path, gone));
+        if is_looked_for || went_with_more {
+            return false;
+        }
+        let text = path_text(path);
+        text.contains('\\') && last.contains(&format!("/{text}"))
     }
 
     fn push(&mut self, item: WalkItem) {
@@ -763,19 +798,14 @@ impl Deal<'_, '_> {
             passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
         }
         // What was mounted where the walk did not come to is missed by the next one still.
-        let unreached: Vec<_> = self.failed.iter().map(|path| path_text(path)).collect();
-        let mounts = &self.walker.selection.mounts;
-        let mounted = mounts.last.iter().flatten().map(|path| (path, false));
-        let subvolumes = mounts.last_subvolumes.iter().flatten().map(|path| (path, true));
-        for (path, is_subvolume) in mounted.chain(subvolumes) {
-            let path = path.trim_start_matches('/');
-            if unreached.iter().any(|dir| is_inside(path.as_bytes(), dir.as_bytes())) {
-                (self.walker.event)(match is_subvolume {
-                    true => WalkEvent::SubvolumeStillMissed(path),
-                    false => WalkEvent::StillMissed(path),
-                });
-            }
+        for path in self.missed.give_up() {
+            (self.walker.event)(WalkEvent::StillMissed(&path_text(&path)));
         }
+        let (mounts, event) = (&self.walker.selection.mounts, self.walker.event);
+        let last = self.missed.among(mounts.last.iter().flatten());
+        last.into_iter().for_each(|path| event(WalkEvent::StillMissed(path)));
+        let maskable = self.missed.among(mounts.last_maskable.iter().flatten());
+        maskable.into_iter().for_each(|path| event(WalkEvent::StillMasked(path)));
         (0..self.groups.len()).for_each(|s| self.send(s));
     }
 }

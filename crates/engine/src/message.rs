@@ -257,7 +257,7 @@ impl Code {
                 "not-mounted",
                 Error,
                 "mount it; until then what the last version has of it is kept. If its disk was taken away for good, take it out of \
-                 /etc/fstab or disable its mount unit, and exclude its mount point once, or put a file into it",
+                 /etc/fstab or disable its mount unit, and exclude its mount point once",
             ),
             Self::LessSelected => (
                 112,

@@ -322,9 +322,13 @@ fn a_disk_that_was_taken_away_for_good_is_given_up() {
     let names = |name: &str| disk.lab.run(["ls", name]).ok().stdout.clone();
     assert_not_mounted(&backup("removed", &[]), &disk.path(), &[]);
     assert_good(&backup("excluded", &["--exclude", &disk.path()]));
-    disk.lab.sh("touch srv/data/given-up");
+    // What is there now was moved from the disk, most of it.
+    disk.lab.sh("cp -a kept/dir0 kept/dir1 srv/data");
+    assert_not_mounted(&backup("filled", &[]), &disk.path(), &["is backed up", "kept as it was"]);
+    assert!(names("filled").contains("dir2"));
     assert_good(&backup("filled", &[]));
-    disk.lab.sh("rm srv/data/given-up");
+    assert!(names("filled").contains("dir1") && !names("filled").contains("dir2"));
+    disk.lab.sh("rm -r srv/data/*");
     assert_good(&backup("filled", &[]));
     disk.lab.sh("rmdir srv/data");
     assert_not_mounted(&backup("removed", &[]), &disk.path(), &["--exclude gives it up"]);
@@ -333,6 +337,83 @@ fn a_disk_that_was_taken_away_for_good_is_given_up() {
         assert_good(&backup(name, &[]));
         assert!(!names(name).contains("dir1"), "{name}: {}", names(name));
     }
+}
+
+/// Whatever lies below where a disk should be: what the last version found mounted is missed.
+#[test]
+fn what_lies_in_the_place_of_a_disk_hides_nothing() {
+    let Some(mut disk) = Disk::new() else { return };
+    let stands =
+        ["mkdir srv/data/lost+found", "echo x >srv/data/log", "ln -s nowhere srv/data/link"];
+    for (n, stand) in stands.iter().enumerate() {
+        let name = format!("n{n}");
+        let night = |disk: &Disk| {
+            let args = ["backup", "srv", "--to", "medium", "--json", "--exclude", "log", "--name"];
+            with_code(disk.lab.run([&args[..], &[name.as_str()]].concat()))
+        };
+        assert_good(&night(&disk));
+        disk.unmount();
+        disk.lab.sh(stand);
+        for _ in 0..3 {
+            assert_not_mounted(&night(&disk), &disk.path(), &["last backup", "kept as it was"]);
+            disk.lab.run(["prune", &name, "--keep-last", "2"]).ok();
+        }
+        disk.lab.sh("rm -rf out srv/data/*");
+        disk.lab.restored([&name, "--into", "out"]);
+        let out = below(&disk.lab.path("out"), &disk.at);
+        for dir in ["dir0", "dir1", "dir2"] {
+            same_by_rsync(&disk.lab.path("kept").join(dir), &out.join(dir));
+        }
+        disk.mount();
+        assert_good(&night(&disk));
+    }
+}
+
+/// systemd hides directories behind an empty file system in memory (ProtectHome=, InaccessiblePaths=).
+#[test]
+fn an_empty_tmpfs_over_a_directory_hides_nothing() {
+    let Some(mut disk) = Disk::new() else { return };
+    disk.lab.sh("cp -a srv/data/dir1 srv/plain; mkdir srv/none; cp -a srv/plain kept-plain");
+    for path in ["srv", "srv/plain"] {
+        assert_good(&disk.backup(path, &[]));
+    }
+    let plain = disk.lab.path("srv/plain");
+    let hidden =
+        |at: &std::path::Path| Mount::new(&["-t", "tmpfs", "-o", "ro,mode=000,size=4k", "x"], at);
+    let over = hidden(&plain);
+    let over_none = hidden(&disk.lab.path("srv/none"));
+    for _ in 0..3 {
+        for (path, words) in
+            [("srv", &["masks", "kept as it was"]), ("srv/plain", &["masks", "kept as it was"])]
+        {
+            assert_not_mounted(&disk.backup(path, &[]), &plain.display().to_string(), words);
+            disk.lab.run(["prune", name_of(path), "--keep-last", "2"]).ok();
+            disk.lab.sh("rm -rf out");
+            disk.lab.restored([name_of(path), "--into", "out"]);
+            let out = below(&disk.lab.path("out"), &plain);
+            disk.lab.sh(&format!("diff -r kept-plain {}", out.display()));
+        }
+    }
+    drop((over, over_none));
+    for path in ["srv", "srv/plain"] {
+        assert_good(&disk.backup(path, &[]));
+    }
+    // In the place of a disk it is none either.
+    disk.unmount();
+    let over = hidden(&disk.at);
+    for _ in 0..2 {
+        disk.says("srv", &[], &["kept as it was"]);
+        disk.restores("srv");
+    }
+    drop(over);
+    // A file system in memory that was emptied was emptied.
+    disk.mount();
+    let memory = Mount::new(&["-t", "tmpfs", "x"], &plain);
+    disk.lab.file("srv/plain/f", noise(7, 100));
+    assert_good(&disk.backup("srv", &[]));
+    disk.lab.sh("rm srv/plain/f");
+    assert_good(&disk.backup("srv", &[]));
+    drop(memory);
 }
 
 /// What mounts disks by itself makes their mount points, and removes them with the disks.
@@ -368,6 +449,43 @@ fn a_mount_point_that_went_with_its_disk_is_missed() {
 }
 
 /// With all that it lay in it was removed.
+/// Messages write some names in another way than they are.
+#[test]
+fn mount_points_of_odd_names_are_missed_with_their_disks() {
+    let Some(mut disk) = Disk::new() else { return };
+    disk.unmount();
+    for (n, name) in ["back\\slash", "new\nline", "nobreak\u{200b}"].iter().enumerate() {
+        let at = disk.lab.mkdir(&format!("srv/{name}"));
+        let object = format!("odd{n}");
+        let args = ["backup", "srv", "--to", "medium", "--json", "--name", &object];
+        let mount = Mount::new(&["-o", "loop", &disk.image], &at);
+        assert_good(&with_code(disk.lab.run(args)));
+        drop(mount);
+        fs::remove_dir(&at).unwrap();
+        for _ in 0..3 {
+            let report = with_code(disk.lab.run(args));
+            assert_eq!(report["errors"].as_array().unwrap().len(), 1, "{report:#}");
+            assert_eq!(
+                (&report["code"], &report["errors"][0]["code"]),
+                (&3.into(), &"not-mounted".into())
+            );
+            disk.lab.run(["prune", &object, "--keep-last", "2"]).ok();
+        }
+        disk.lab.sh("rm -rf out");
+        disk.lab.restored([&object, "--into", "out"]);
+        same_by_rsync(&disk.lab.path("kept"), &below(&disk.lab.path("out"), &at));
+        // With the directory around it, it was removed.
+        let inner = format!("srv/in{n}/{name}");
+        let at = disk.lab.mkdir(&inner);
+        let mount = Mount::new(&["-o", "loop", &disk.image], &at);
+        assert_eq!(with_code(disk.lab.run(args))["code"], 3);
+        drop(mount);
+        disk.lab.sh(&format!("rm -r srv/in{n}"));
+        let report = with_code(disk.lab.run(args));
+        assert_eq!(report["errors"].as_array().unwrap().len(), 1, "{report:#}");
+    }
+}
+
 #[test]
 fn a_mount_point_that_went_with_its_directory_was_removed() {
     let Some(disk) = Disk::new() else { return };
@@ -422,6 +540,56 @@ fn a_disk_is_missed_too_after_a_night_that_did_not_come_to_it() {
         assert_not_mounted(&backup(&disk, name, more), &disk.path(), &[]);
     }
     disk.restores("incremental");
+}
+
+/// A path of the backup may lie below the mount point, and a directory of its name on the disk below.
+#[test]
+fn a_path_below_a_mount_point_is_missed_each_night() {
+    let Some(mut disk) = Disk::new() else { return };
+    let below_it = disk.at.join("dir1").display().to_string();
+    disk.lab.sh("cp -a srv/data/dir1 kept-dir");
+    let fstab = format!("{} {} ext4 loop 0 0\n", disk.image, disk.path());
+    let night = |disk: &Disk, name: &str, with_fstab: bool| {
+        let other = disk.lab.path("srv/other").display().to_string();
+        let args = ["backup", &below_it, &other, "--to", "medium", "--name", name, "--json"];
+        with_code(match with_fstab {
+            true => disk.lab.run_with_fstab(&fstab, &args),
+            false => disk.lab.run(args),
+        })
+    };
+    assert_good(&night(&disk, "plain", false));
+    assert_good(&night(&disk, "fstab", true));
+    disk.unmount();
+    let restores = |disk: &Disk, name: &str| {
+        disk.lab.run(["prune", name, "--keep-last", "2"]).ok();
+        disk.lab.sh("rm -rf out");
+        disk.lab.restored([name, "--into", "out"]);
+        let out = below(&disk.lab.path("out"), &disk.at).join("dir1");
+        same_by_rsync(&disk.lab.path("kept-dir"), &out);
+    };
+    // Somebody makes the directory after the first night.
+    for n in 0..4 {
+        let report = night(&disk, "plain", false);
+        let code = if n == 0 { "path-missing" } else { "not-mounted" };
+        assert_eq!((&report["code"], &report["errors"][0]["code"]), (&3.into(), &code.into()));
+        restores(&disk, "plain");
+        disk.lab.mkdir("srv/data/dir1");
+    }
+    // It has something in it from the first night on.
+    disk.lab.file("srv/data/dir1/.profile", noise(90, 200));
+    disk.lab
+        .sh("touch -r kept-dir was; cp -p srv/data/dir1/.profile kept-dir; touch -r was kept-dir");
+    for _ in 0..4 {
+        let report = night(&disk, "fstab", true);
+        assert_not_mounted(&report, &below_it, &["/etc/fstab", "kept as it was"]);
+        restores(&disk, "fstab");
+    }
+    // It was mounted again, and given up where nothing else says that it should be.
+    disk.lab.sh("rm -r srv/data/dir1");
+    disk.mount();
+    for name in ["plain", "fstab"] {
+        assert_good(&night(&disk, name, name == "fstab"));
+    }
 }
 
 #[test]
@@ -507,7 +675,7 @@ fn the_empty_directory_of_a_subvolume_in_a_snapshot_is_none_that_was_emptied() {
         same_by_rsync(&lab.path("kept"), &below(&lab.path("out"), &at).join("srv/a"));
     };
     for _ in 0..3 {
-        assert_not_mounted(&backup("t", &[]), &a, &["a subvolume", "kept as it was"]);
+        assert_not_mounted(&backup("t", &[]), &a, &["btrfs subvolume", "kept as it was"]);
         lab.run(["prune", "t", "--keep-last", "2"]).ok();
         same("t");
         // A full one has nothing of it, and pushes out none that has it.
@@ -523,7 +691,7 @@ fn the_empty_directory_of_a_subvolume_in_a_snapshot_is_none_that_was_emptied() {
     lab.lose_tables();
     lab.run(["import", "medium"]).ok();
     lab.run(["media", "adopt", "medium"]).ok();
-    assert_not_mounted(&backup("imported", &[]), &a, &["a subvolume", "kept as it was"]);
+    assert_not_mounted(&backup("imported", &[]), &a, &["btrfs subvolume", "kept as it was"]);
     same("imported");
     // Brought back, it is backed up; what a version never had is not missed.
     lab.sh("cd top; mv srv snapshot; mv old srv");

@@ -457,8 +457,8 @@ impl Job<'_> {
             selection: plan.selected(self.request),
             mounted: (!plan.roots.is_empty())
                 .then(|| count.mounted.lock().iter().cloned().collect()),
-            subvolumes: (!plan.roots.is_empty())
-                .then(|| count.subvolumes.lock().iter().cloned().collect()),
+            maskable: (!plan.roots.is_empty())
+                .then(|| count.maskable.lock().iter().cloned().collect()),
             bytes_read: totals.bytes_read,
             bytes_written: written.bytes,
             media: if plan.null { Vec::new() } else { written.media.to_vec() },

@@ -397,7 +397,7 @@ impl<'a> Run<'a> {
             files: counted.files,
             dirs: counted.dirs,
             mounted: found.mounted,
-            subvolumes: found.subvolumes,
+            maskable: found.maskable,
             media: on.moves.with(vec![ended.first.label]),
             media_change_s: on.moves.seconds(),
             peak_rss_bytes: peak_rss(),

@@ -123,8 +123,8 @@ pub struct Counters {
     /// Where something was mounted and something was in it, or was at the last backup, as messages write paths; not more than
     /// [`MOUNTED_LISTED`].
     pub mounted: Mutex<BTreeSet<String>>,
-    /// Likewise btrfs subvolumes that are not mounted by themselves.
-    pub subvolumes: Mutex<BTreeSet<String>>,
+    /// Likewise where it found contents that an empty directory may mask.
+    pub maskable: Mutex<BTreeSet<String>>,
     /// Files that an earlier run of the version has.
     pub kept: AtomicU64,
     /// Bytes of contents of those.
@@ -142,7 +142,7 @@ pub struct Counters {
 /// Paths of files with unreadable parts that are kept: one more than a report lists.
 const CUT_LISTED: usize = 10_001;
 
-/// Mount points, or subvolumes, that are kept in mind.
+/// Mount points that are kept in mind.
 pub const MOUNTED_LISTED: usize = 10_000;
 
 impl Counters {
@@ -364,15 +364,16 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
         }
         WalkEvent::Mounted(path) => note(&counters.mounted, &path_text(path)),
         WalkEvent::StillMissed(path) => note(&counters.mounted, path),
-        WalkEvent::Subvolume(path) => note(&counters.subvolumes, &path_text(path)),
-        WalkEvent::SubvolumeStillMissed(path) => note(&counters.subvolumes, path),
+        WalkEvent::Maskable(path) => note(&counters.maskable, &path_text(path)),
+        WalkEvent::StillMasked(path) => note(&counters.maskable, path),
         WalkEvent::NotMounted(path, found, kept) => {
-            // Until it is there again or given up the next backup is to know of it, too.
-            if found.why.had {
+            // Until it is there again or given up the next backup is to know of it, too. The walk says so of a mount point above it, and
+            // of one in which something is.
+            if found.why.had && !found.is_below && !found.holds {
                 note(&counters.mounted, &path_text(path));
             }
-            if found.why.had_subvolume {
-                note(&counters.subvolumes, &path_text(path));
+            if found.why.masked {
+                note(&counters.maskable, &path_text(path));
             }
             say(listener, Code::NotMounted, path, not_mounted(found, kept));
         }
@@ -419,10 +420,10 @@ fn not_mounted(found: Unmounted, kept: bool) -> String {
             below(kept)
         );
     }
-    if found.why.had_subvolume {
+    if found.why.masked {
         return format!(
-            "it is the empty directory that a snapshot has in place of a btrfs subvolume, and the last backup found a subvolume there: \
-             {}; bring the subvolume back, or give it up: remove the directory, or exclude it once",
+            "an empty directory masks what the last backup found there (one of a snapshot in place of a btrfs subvolume, or an empty \
+             file system in memory): {}; bring that back, or give it up: remove the directory, or exclude it once",
             below(kept)
         );
     }

@@ -141,6 +141,32 @@ fn a_lost_key_ring_lets_nothing_out_in_clear() {
         .refused(&["there is a key ring"]);
 }
 
+/// A home that was put back to before its ring was made knows nothing of one. The medium does.
+#[test]
+fn a_home_from_before_its_ring_lets_nothing_out_in_clear() {
+    let lab = Lab::new();
+    lab.file("tree/kept", "kept");
+    let backup = |more: &[&str]| {
+        let args = ["backup", "tree", "--to", "medium", "--name", "e", "--compress", "off"];
+        lab.run([&args[..], more].concat())
+    };
+    backup(&[]).ok();
+    lab.sh("cp -a home before");
+    let tables = lab.keep_tables();
+    run(&lab, FIRST, &["key", "init"]).ok();
+    lab.file("tree/more", "more");
+    backup(&[]).ok();
+    lab.sh("rm -r home; mv before home");
+    lab.put_tables_back(&tables);
+    lab.file("tree/new", "TOPSECRET");
+    for _ in 0..2 {
+        backup(&[]).refused(&["would not be encrypted", "the last one of this name is encrypted"]);
+        assert!(!lab.succeeds("grep -q TOPSECRET medium/*.segment"));
+    }
+    backup(&["--encrypt", "off"]).ok();
+    assert!(lab.succeeds("grep -q TOPSECRET medium/*.segment"));
+}
+
 #[test]
 fn a_damaged_names_key_costs_no_backup() {
     let lab = Lab::new();

@@ -149,6 +149,8 @@ impl Cell {
             .map_or(started_us, |r| started_us.max(r.parent_started_us.saturating_add(1)));
         let by_drive = request.encrypt == Some(Encrypt::Drive);
         if keys.is_none() && !by_drive && !plan.null {
+            // Again, as what the media have beyond the database is known by now: the home may be an older one.
+            self.refuse_in_clear(request, &plan.name)?;
             self.warn_not_encrypted(&plan.name, &ears)?;
         }
         // Neither an input nor a test of the source's speed builds on anything.

@@ -242,3 +242,48 @@ fn a_disk_that_dies_does_not_push_out_what_it_had() {
     lab.restored([version.as_str(), "--into", "out"]);
     lab.sh(compare);
 }
+
+/// A file that cannot be opened any more is known by its inode where it, or a directory above it, is moved.
+#[test]
+fn what_cannot_be_opened_is_kept_where_it_is_moved() {
+    let lab = Lab::of_user();
+    lab.sh(
+        "mkdir -p tree/d tree/x; echo one >tree/d/1; head -c 90000 /dev/urandom >tree/d/5; ln tree/d/5 tree/d/link; \
+         echo alone >tree/x/alone; echo other >tree/x/other; truncate -s 1M tree/d/holes; echo end >>tree/d/holes",
+    );
+    let backup = |level: &str| {
+        report(lab.run(["backup", "tree", "--to", "medium", "--name", "t", level, "--json"]))
+    };
+    let opened = |report: &Value| report["errors"].to_string().matches("not-opened").count();
+    backup("--full");
+    lab.sh("cp -a tree kept; chmod 000 tree/d/5 tree/d/holes tree/x/alone");
+    assert_eq!(opened(&backup("--incr")), 4);
+    // A directory above, the file itself, and that in the place of another one.
+    lab.sh("mv tree/d tree/e; mv tree/x/alone tree/x/other; mv kept/d kept/e; mv kept/x/alone kept/x/other");
+    for night in 0..3 {
+        let report = backup("--incr");
+        assert_eq!((&report["status"], opened(&report)), (&"completed_with_errors".into(), 4));
+        let text = report["errors"].to_string();
+        assert!(
+            night > 0 || text.contains("it was moved, and what the last version has"),
+            "{text}"
+        );
+        lab.run(["prune", "t", "--keep-last", "1"]).ok();
+        lab.sh("rm -rf out");
+        lab.restored(["t", "--into", "out"]);
+        let out = below(&lab.path("out"), &lab.path("tree"));
+        lab.sh(&format!("cd '{}'; chmod --reference=e/1 e/5 e/holes x/other", out.display()));
+        lab.sh(&format!(
+            "cd kept; find . -type d -exec touch -r '{}'/{{}} {{}} ';'",
+            out.display()
+        ));
+        same_by_rsync(&lab.path("kept"), &out);
+    }
+    let verified = lab.run(["verify", "t"]);
+    assert_eq!(verified.code, 0, "{}", verified.stdout);
+    lab.sh("cd tree; chmod --reference=e/1 e/5 e/holes x/other");
+    assert_eq!(backup("--incr")["error_count"], 0);
+    lab.sh("rm -rf out");
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+}

@@ -9,12 +9,13 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use capstan_engine::message::Code;
-use capstan_format::entry::{Entry, Kind, Timestamp};
+use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::ReadMode;
 use super::reader::StreamReader;
+use super::rest::Rest;
 use crate::huge::HUGE;
 use crate::linux::source;
 use crate::walk::{BaseRow, WalkItem};
@@ -73,6 +74,51 @@ impl StreamReader<'_> {
         // What cannot be read is found out once more when it is saved.
         let at = self.with_same_contents(item, fd, entry, before, &found).ok()??;
         Some(Known { base: found.swap_remove(at), was_read: true })
+    }
+
+    /// The row of a regular file that cannot be opened and that the base has under another name, by its inode, size and mtime. Its
+    /// time of change (ctime) is the one that the base has, so that it is opened again the next time. `sum` is set to the
+    /// checksum of its contents.
+    pub(super) fn unopened_elsewhere(
+        &mut self,
+        item: &WalkItem,
+        sum: &mut Option<u64>,
+    ) -> Option<Entry> {
+        let known = self.backup.known?;
+        let stat = source::stat_at(&item.dir, &item.listed.name).ok()?;
+        let mut entry = source::entry_of(&item.dir, &item.listed.name, &stat)?;
+        let sizes = self.backup.selection.sizes.as_ref();
+        let is_selected = sizes.is_none_or(|sizes| sizes.contains(&entry.size));
+        let is_here = |b: &BaseRow| b.kind == Kind::File && b.ino == entry.ino;
+        if entry.kind != Kind::File || !is_selected || item.base.as_ref().is_some_and(is_here) {
+            return None;
+        }
+        if stat.st_nlink > 1
+            && !self.backup.options.hard_links_as_files
+            && let Some(first) = self.first_name(item, &stat, &entry.path())
+        {
+            (entry.link, entry.target) = (true, first);
+            return Some(entry);
+        }
+        // Where the table cannot be made it was said, or is when a file is asked for that can be opened.
+        let found = known.of_inode(entry.ino, entry.size, self.backup.stop).unwrap_or_default();
+        let is_it = |b: &BaseRow| {
+            (b.dev, b.ino, b.size, b.mtime) == (entry.dev, entry.ino, entry.size, entry.mtime)
+        };
+        let rest = found.into_iter().find(is_it).map(|base| {
+            let ranges = base.data.clone().unwrap_or_else(|| vec![(0, base.size)]);
+            (Rest::of(&ranges, &base.saved), base)
+        });
+        let Some((rest, base)) = rest.filter(|(rest, _)| rest.ranges().is_empty()) else {
+            self.forget_first();
+            return None;
+        };
+        entry.extents = rest.extents(entry.size, &ExtentKind::Data);
+        entry.ctime = base.ctime;
+        *sum = base.sum;
+        self.count_moved(rest.kept());
+        self.backup.counters.kept_bytes.fetch_add(rest.kept(), Relaxed);
+        Some(entry)
     }
 
     /// Whether a file that was touched has the very contents that the base has under this name. An error says why it cannot be read.

@@ -70,6 +70,15 @@ impl StreamReader<'_> {
         if !is_as_met {
             self.forget_first();
         }
+        if let Err(e) = &result
+            && !matches!(*e, Errno::NOENT | Errno::NOTDIR)
+            && let Some(entry) = self.unopened_elsewhere(item, &mut sum)
+        {
+            let why =
+                format!("cannot open: {}; it was moved, and {KEPT} under this name", text(*e));
+            self.backup.say(Code::NotOpened, &entry.path(), why);
+            result = Ok(Some(entry));
+        }
         match result {
             Ok(Some(entry)) if entry.kind == Kind::Tombstone => rows.push((entry, None)),
             Ok(Some(mut entry)) => {
@@ -129,7 +138,12 @@ impl StreamReader<'_> {
     }
 
     /// The first name of a file that has several, where that is another one. To be asked once for each name.
-    fn first_name(&mut self, item: &WalkItem, stat: &Stat, path: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn first_name(
+        &mut self,
+        item: &WalkItem,
+        stat: &Stat,
+        path: &[u8],
+    ) -> Option<Vec<u8>> {
         self.forget_first();
         let inode = (stat.st_dev, stat.st_ino);
         let born = || source::born_at(&item.dir, &item.listed.name, stat);
@@ -150,7 +164,7 @@ impl StreamReader<'_> {
     }
 
     /// The name at hand has nothing of the inode that it was remembered as the first name of: the next one is.
-    fn forget_first(&mut self) {
+    pub(super) fn forget_first(&mut self) {
         if let Some(inode) = self.first_of.take() {
             self.links.forget(inode);
         }
@@ -330,7 +344,7 @@ impl StreamReader<'_> {
         self.backup.counters.kept_bytes.fetch_add(bytes, Relaxed);
     }
 
-    fn count_moved(&self, bytes: u64) {
+    pub(super) fn count_moved(&self, bytes: u64) {
         self.backup.counters.moved.fetch_add(1, Relaxed);
         self.backup.counters.moved_bytes.fetch_add(bytes, Relaxed);
     }

@@ -222,6 +222,30 @@ impl OperatorRequests {
         self.insist_as(&ask, wanted, attempt)
     }
 
+    /// Looks into a library until enough of several tapes are in it, each given by its device. Those that do not come in time are not
+    /// waited for again.
+    pub fn insist_on_some<T, E>(
+        &self,
+        devices: &[String],
+        library: &str,
+        wanted: &str,
+        idle: &dyn Fn(),
+        attempt: &mut dyn FnMut() -> Result<T, Refused<E>>,
+    ) -> Result<T, E> {
+        let is_told = devices.iter().all(|device| self.wishes.lock().contains_key(device));
+        let in_vain = |device: &String| self.given_up.lock().iter().any(|(of, _)| of == device);
+        if devices.iter().all(in_vain) {
+            return attempt().map_err(Refused::into_error);
+        }
+        let ask = Ask { board: library, told_as: library, is_told, by_robot: true, idle };
+        let done = self.insist_as(&ask, wanted, attempt);
+        devices.iter().for_each(|device| self.withdraw(device));
+        if done.is_err() && !has_left() {
+            self.given_up.lock().extend(devices.iter().map(|of| (of.clone(), wanted.to_owned())));
+        }
+        done
+    }
+
     fn insist_as<T, E>(
         &self,
         ask: &Ask<'_>,
@@ -301,6 +325,14 @@ pub enum Refused<E> {
     Other(E, String),
     /// Another tape would not help.
     Failed(E),
+}
+
+impl<E> Refused<E> {
+    fn into_error(self) -> E {
+        match self {
+            Self::Empty(e) | Self::Other(e, _) | Self::Failed(e) => e,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod blocks;
 pub mod device;
 pub mod drives;
 pub(crate) mod ends;
+mod enough;
 pub mod find;
 pub mod half_made;
 pub mod make;

@@ -275,3 +275,35 @@ fn a_tape_that_a_run_wants_is_told_by_mail_and_webhook() {
     assert_eq!(done["status"], "completed_with_errors", "{done}");
     assert!(lab.path("letter-1").exists() && !lab.path("letter-2").exists());
 }
+
+/// An array is read as soon as enough of its tapes are there, whichever they are.
+#[test]
+fn of_an_array_enough_tapes_are_waited_for() {
+    let lab = Lab::new();
+    run(&lab, "vtl create vtl --capacity 60M --scale 1e5 --drives 4 --slots 8 --tapes 6").ok();
+    lab.file("t/f", noise(1, 2_500_000));
+    for (layout, name) in [("rait1", "mirror"), ("rait5", "parity")] {
+        let members = vec!["vtape:vtl"; if name == "mirror" { 2 } else { 3 }].join(",");
+        lab.backed_up(["t", "--to", &format!("{layout}:{members}"), "--name", name]);
+    }
+    let back = |name: &str| {
+        same_by_rsync(&lab.path("t"), &below(&lab.path(name), &lab.path("t")));
+    };
+    // One tape of three is lost for good: nobody is asked for it, whatever reads.
+    run(&lab, "library unload vtape:vtl drive:3").ok();
+    lab.sh(&format!("{} vtl take vtl V00003L9", env!("CARGO_BIN_EXE_capstan")));
+    for line in ["restore parity --into parity", "verify parity", "drill parity"] {
+        let read = ended(waiting(&lab, line));
+        assert!(!read.stderr.contains("put in"), "{line}: {}", read.stderr);
+        assert_eq!(report(read)["tape_wait_s"], 0.0, "{line}");
+    }
+    back("parity");
+    // Both mirrors are in vaults. The one that comes is enough.
+    export(&lab, "V00001L9", "bank");
+    export(&lab, "V00002L9", "cellar");
+    let restore = waiting(&lab, "restore mirror --into mirror");
+    wait_for("the request for the tapes", || wanted(&lab).len() >= 2);
+    run(&lab, "vtl insert vtl V00002L9").ok();
+    assert_eq!(report(ended(restore))["status"], "completed");
+    back("mirror");
+}

@@ -2,11 +2,13 @@
 //! say so, and status says it until somebody mends it.
 
 use std::fs;
+use std::process::Stdio;
 
 use serde_json::Value;
 
+use crate::compare::same_by_rsync;
 use crate::mirror::{comes_back, damage};
-use crate::support::{Lab, Run, noise, report};
+use crate::support::{Lab, Run, below, noise, report};
 
 const ARRAY: &str = "rait5:a,b,c";
 
@@ -118,4 +120,43 @@ fn status_warns_of_members_that_lack() {
     assert!(code != 0 && why.contains("damaged") && why.contains("/b"), "{why}");
     run(&lab, "rait rebuild a --member b --onto d").ok();
     assert_eq!(status(&lab).0, 0, "{:?}", status(&lab));
+}
+
+/// What another session has is not lost: who writes to an array waits for all of it.
+#[test]
+fn two_backups_to_one_array_of_tapes_come_one_after_the_other() {
+    for array in [
+        "rait1:vtape:vtl?tape=V00001L9,vtape:vtl?tape=V00002L9",
+        "rait1:vtape:vtl?tape=V00002L9,vtape:vtl?tape=V00001L9",
+    ] {
+        let lab = Lab::new();
+        let create = "vtl create vtl --drives 3 --slots 8 --tapes 6 --capacity 200M --scale 300";
+        lab.run(create.split(' ')).ok();
+        for (n, name) in ["p", "c"].into_iter().enumerate() {
+            lab.file(&format!("{name}/f"), noise(n as u64, 3_000_000));
+        }
+        let to = "rait1:vtape:vtl?tape=V00001L9,vtape:vtl?tape=V00002L9";
+        lab.backed_up(["p", "--to", to, "--name", "p"]);
+        for round in 0..2 {
+            let begun = ["p", "c"].map(|name| {
+                lab.file(&format!("{name}/n{round}"), noise(round + 7, 2_000_000));
+                let to = if name == "p" { to } else { array };
+                let mut backup = lab.command();
+                backup
+                    .args(["backup", name, "--to", to, "--name", name, "--json", "--wait", "5min"]);
+                backup.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+            });
+            for backup in begun {
+                let output = backup.wait_with_output().unwrap();
+                let text = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(output.status.code(), Some(0), "round {round}: {text}");
+                assert!(!text.contains("member-lost"), "round {round}: {text}");
+            }
+        }
+        lab.run(["status"]).ok();
+        for name in ["p", "c"] {
+            lab.restored([name, "--into", "out"]);
+            same_by_rsync(&lab.path(name), &below(&lab.path("out"), &lab.path(name)));
+        }
+    }
 }

@@ -16,6 +16,7 @@ use super::LostMember;
 use super::address::ArrayAddress;
 use super::device::RaitDevice;
 use super::drives::{self, Drives};
+use super::enough::wait_for_enough;
 use super::make::{is_blank_place, make};
 use super::placed::Placed;
 use super::storage::{RaitStorage, StoredMember};
@@ -86,7 +87,7 @@ pub fn member_alone(header: &MediumHeader, path: &str) -> DeviceError {
 /// The identity of the medium that a member has, whatever array it is of.
 pub fn look(host: &DeviceHost, member: &Address) -> Result<MediumId, DeviceError> {
     let mut drives = Drives::of_members(std::slice::from_ref(member));
-    let found = open_member(host, member, &mut drives, &())?;
+    let found = open_member(host, member, &mut drives, &(), Whose::Reader)?;
     match found.header.array {
         Some(_) => Ok(found.header.medium),
         None => Err(DeviceError::NotOfArray {
@@ -103,14 +104,14 @@ pub fn medium(host: &DeviceHost, address: &ArrayAddress) -> Result<FileMedium, D
 
 /// The medium that an array is, held: nobody else writes to it.
 pub fn hold(host: &DeviceHost, address: &ArrayAddress) -> Result<HeldMedium, DeviceError> {
-    let opened = open(host, address)?;
+    let opened = open_for(host, address, &(), Whose::Writer)?;
     let locks = opened.lock()?;
     Ok(HeldMedium::new(opened.medium()?, locks))
 }
 
 /// The medium that an array is, held for changes of its header and its segments. Segments are written by [`device`].
 pub fn manage(host: &DeviceHost, address: &ArrayAddress) -> Result<FileDevice, DeviceError> {
-    let opened = open(host, address)?;
+    let opened = open_for(host, address, &(), Whose::Writer)?;
     let locks = opened.lock()?;
     FileDevice::on(opened.storage.clone(), &opened.address.to_string(), locks, None)
 }
@@ -165,7 +166,26 @@ pub fn open_known(
     address: &ArrayAddress,
     known: &dyn KnownMembers,
 ) -> Result<Opened, DeviceError> {
-    open_with(host, address, &mut Drives::of(address), known)
+    open_for(host, address, known, Whose::Reader)
+}
+
+/// For whom an array is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// He does without members that others have, as long as there are enough of the others.
+    Reader,
+    /// He needs all that are not lost: what others have is not lost, and he would leave it behind.
+    Writer,
+}
+
+fn open_for(
+    host: &DeviceHost,
+    address: &ArrayAddress,
+    known: &dyn KnownMembers,
+    whose: Whose,
+) -> Result<Opened, DeviceError> {
+    wait_for_enough(host, address);
+    open_with(host, address, &mut Drives::of(address), known, whose)
 }
 
 fn open_with(
@@ -173,10 +193,20 @@ fn open_with(
     address: &ArrayAddress,
     drives: &mut Drives,
     known: &dyn KnownMembers,
+    whose: Whose,
 ) -> Result<Opened, DeviceError> {
-    let members = address.members.iter();
-    let found = members.map(|member| open_member(host, member, drives, known)).collect();
-    assemble(address, found, known)
+    let mut named: Vec<(usize, &Address)> = address.members.iter().enumerate().collect();
+    // In one order, whatever the order in which they are named: of two who want them all one comes first.
+    named.sort_by_cached_key(|(_, member)| member.to_string());
+    let mut found = Vec::new();
+    for (at, member) in named {
+        match open_member(host, member, drives, known, whose) {
+            Err(e) if whose == Whose::Writer && e.is_busy() => return Err(e),
+            member => found.push((at, member)),
+        }
+    }
+    found.sort_by_key(|(at, _)| *at);
+    assemble(address, found.into_iter().map(|(_, member)| member).collect(), known)
 }
 
 fn open_member(
@@ -184,6 +214,7 @@ fn open_member(
     address: &Address,
     drives: &mut Drives,
     known: &dyn KnownMembers,
+    whose: Whose,
 ) -> Result<Member, DeviceError> {
     let member = |medium: FileMedium, directories| Member {
         storage: medium.storage.clone(),
@@ -223,7 +254,7 @@ fn open_member(
             }
         }
         Address::Array(array) => {
-            let opened = open_with(host, array, drives, known)?;
+            let opened = open_with(host, array, drives, known, whose)?;
             Ok(Member {
                 header: opened.storage.header(),
                 storage: opened.storage,
@@ -274,6 +305,12 @@ fn assemble(
     }
     let mut names = vec![None; layout.members()];
     let total = lost.len();
+    // That others have it is waited for.
+    if total > layout.parity()
+        && let Some(at) = lost.iter().position(|(_, e)| e.is_busy())
+    {
+        return Err(lost.swap_remove(at).1);
+    }
     // Those that are lost are taken for the ones that are named where they are, then for any.
     for (named, why) in lost {
         let free = |place: &usize| places[*place].is_none();
@@ -449,7 +486,7 @@ pub fn device(
         let header = new().map_err(io_error("make a new medium in", &address.to_string()))?;
         make(host, address, &header.as_array(), &[], &new_id)?;
     }
-    let opened = open_known(host, address, known)?;
+    let opened = open_for(host, address, known, Whose::Writer)?;
     let header = opened.storage.header();
     if let Some(want) = block_size.filter(|want| *want != header.block_size) {
         let (path, have) = (opened.address.to_string(), header.block_size);
@@ -515,7 +552,8 @@ fn fit_member_device(
         }
         Address::Tape(tape) => Ok(Box::new(TapeDevice::open_member(host, tape, nobody, None)?)),
         Address::Array(array) => {
-            Ok(Box::new(write_to(host, &open_known(host, array, known)?, locks, known)?))
+            let opened = open_for(host, array, known, Whose::Writer)?;
+            Ok(Box::new(write_to(host, &opened, locks, known)?))
         }
         Address::Null { .. } => Err(DeviceError::KeepsNothing),
     }

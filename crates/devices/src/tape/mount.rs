@@ -192,6 +192,16 @@ impl Tape {
         self.patient.store(true, Relaxed);
     }
 
+    /// Has it not waited for any more.
+    pub fn be_impatient(&self) {
+        self.patient.store(false, Relaxed);
+    }
+
+    /// Whether it is waited for.
+    pub fn is_patient(&self) -> bool {
+        self.patient.load(Relaxed)
+    }
+
     /// Keeps it loaded while it is written. False if somebody writes it already.
     pub fn pin(&self) -> bool {
         // As a lock is taken: what the last one did to the tape is seen.

@@ -65,7 +65,7 @@ impl Tapes {
     }
 
     /// Gives back the drives of all tapes that are not used just now.
-    pub(super) fn give_back_idle(&self) {
+    pub(crate) fn give_back_idle(&self) {
         self.all().iter().for_each(|tape| tape.give_back(true));
     }
 
@@ -95,8 +95,13 @@ impl DeviceHost {
 
     /// The same, as it is now.
     pub fn inventory_now(&self, name: &LibraryName) -> Result<Vec<Held>, TapeError> {
-        self.tapes().inventories.lock().remove(name);
+        self.look_again(name);
         self.inventory(name)
+    }
+
+    /// Has the next who asks what lies in a library look there.
+    pub(crate) fn look_again(&self, name: &LibraryName) {
+        self.tapes().inventories.lock().remove(name);
     }
 
     /// Gives back the drives of all tapes that are not being written; the tapes stay in them.

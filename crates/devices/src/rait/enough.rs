@@ -1,0 +1,55 @@
+//! Tapes of an array that are not in their libraries: as many are waited for as the array cannot be read without, whichever come.
+
+use super::address::ArrayAddress;
+use crate::address::{Address, TapeAddress};
+use crate::host::DeviceHost;
+use crate::operator::Refused;
+use crate::tape::Tape;
+
+/// Waits until enough members of an array are there to read it, as long as somebody is asked for tapes. Those that lack then are not
+/// waited for when they are opened.
+pub(super) fn wait_for_enough(host: &DeviceHost, array: &ArrayAddress) {
+    let address = Address::Array(array.clone());
+    let is_waited_for = |tape: &TapeAddress| Tape::of(host, tape).is_patient();
+    let absent: Vec<TapeAddress> =
+        address.tapes().into_iter().filter(|t| is_waited_for(t) && is_absent(host, t)).collect();
+    let Some(first) = absent.first() else { return };
+    if !is_enough(host, array) {
+        let library = first.library.to_string();
+        let names: Vec<&str> = absent.iter().filter_map(|tape| tape.tape.as_deref()).collect();
+        let wanted = match &names[..] {
+            [one] => format!("tape {one}"),
+            all => format!("some of tapes {}, until the array has enough of them", all.join(", ")),
+        };
+        let devices: Vec<String> = absent.iter().map(ToString::to_string).collect();
+        let idle = || host.core().tapes.give_back_idle();
+        // Where they do not come, opening the array says so.
+        let _ = host.operator().insist_on_some(&devices, &library, &wanted, &idle, &mut || {
+            absent.iter().for_each(|tape| host.look_again(&tape.library));
+            is_enough(host, array).then_some(()).ok_or(Refused::Empty(()))
+        });
+    }
+    for tape in absent.iter().filter(|tape| is_absent(host, tape)) {
+        Tape::of(host, tape).be_impatient();
+    }
+}
+
+/// Whether a tape is known not to be in its library.
+fn is_absent(host: &DeviceHost, tape: &TapeAddress) -> bool {
+    let Some(barcode) = tape.tape.as_deref() else { return false };
+    let held = host.inventory(&tape.library);
+    held.is_ok_and(|held| held.iter().all(|held| held.barcode != barcode))
+}
+
+/// Whether enough members of an array may be there.
+fn is_enough(host: &DeviceHost, array: &ArrayAddress) -> bool {
+    let lacks = |member: &&Address| match member {
+        // Which tape of a library it is, is not known.
+        Address::Tape(tape) if tape.tape.is_none() => !host.is_by_hand(tape).unwrap_or(false),
+        Address::Tape(tape) => is_absent(host, tape),
+        Address::Array(inner) => !is_enough(host, inner),
+        Address::File(path) => !path.exists(),
+        Address::Null { .. } => true,
+    };
+    array.members.iter().filter(lacks).count() <= array.layout.parity()
+}

@@ -391,3 +391,28 @@ fn other_readers_refuse_such_a_tape_in_words() {
     assert_ne!(run.code, 0);
     assert!(run.stderr.contains("encrypted by its tape drive"), "{}{}", run.stdout, run.stderr);
 }
+
+/// The key of an array's tapes is the array's: it opens what one of them has that is of no array any more.
+#[test]
+fn a_replaced_tape_of_an_array_can_be_erased() {
+    let lab = Lab::with_passphrase(Some("correct horse"));
+    lab.run(
+        "vtl create vtl --drives 4 --slots 12 --tapes 6 --capacity 60M --scale 2000".split(' '),
+    )
+    .ok();
+    lab.file("tree/f", noise(1, 2_000_000));
+    lab.backed_up([
+        "tree",
+        "--to",
+        "rait5:vtape:vtl,vtape:vtl,vtape:vtl",
+        "--encrypt",
+        "drive",
+        "--name",
+        "t",
+    ]);
+    let rebuild =
+        "rait rebuild V00001L9 --member vtape:vtl?tape=V00002L9 --onto vtape:vtl?tape=V00006L9";
+    lab.run(rebuild.split(' ')).ok();
+    lab.run(["media", "erase", "vtape:vtl?tape=V00002L9", "--foreign"]).ok();
+    lab.backed_up(["tree", "--to", "vtape:vtl?tape=V00002L9", "--name", "t"]);
+}

@@ -58,7 +58,9 @@ impl Cell {
             Ok(medium) => {
                 self.refuse_known(&tape, Some(medium.header()))?;
                 // Of one whose drive encrypts it, without the key nobody knows whether it is locked.
-                self.open_drive_key(medium.header())?;
+                // That of an array's tape is the array's.
+                let array = medium.header().of_array();
+                self.open_drive_key(array.as_ref().unwrap_or(medium.header()))?;
                 refuse_lock_attached(&medium)?;
                 Foreign::Medium(medium.header().label.clone())
             }

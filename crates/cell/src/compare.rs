@@ -11,7 +11,7 @@ use capstan_disk_agent::linux::source::{self, DirHandle};
 use capstan_disk_agent::look::{look, same_inode};
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::select::{Pattern, Selection};
-use capstan_disk_agent::walk::WalkEvent;
+use capstan_disk_agent::walk::{WalkEvent, is_inside};
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Kind, is_below, selected};
 use capstan_idb::Version;
@@ -67,7 +67,7 @@ impl Cell {
                         from what it has";
             ears.say(Code::Adapted, "cell", &request.version.name, text.to_owned());
         }
-        let roots: Vec<Vec<u8>> = match &backed_up {
+        let mut roots: Vec<Vec<u8>> = match &backed_up {
             Some(s) if s.paths.is_empty() => {
                 return Err(CellError::BadInput(format!(
                     "'{}' came from standard input or a command: there is nothing in the file system to compare it with",
@@ -78,6 +78,9 @@ impl Cell {
             None => guessed_roots(self.live_rows(&request.version)?)?,
         };
         let mut selection = selection_of(backed_up.as_ref())?;
+        let is_inner = |root: &Vec<u8>| roots.iter().any(|of| of != root && is_inside(root, of));
+        let (inner, outer): (Vec<_>, Vec<_>) = roots.iter().cloned().partition(is_inner);
+        (selection.inner_roots, roots) = (inner, outer);
         selection.never = crate::backup::never_entered(self, &roots, None)?;
         let closed: Mutex<Vec<Vec<u8>>> = Mutex::default();
         let mut comparison = Comparison {

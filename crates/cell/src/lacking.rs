@@ -117,10 +117,12 @@ impl Said {
     }
 
     /// What a version lacks that said so, and builds on one that lacks that. `None` of a base of which nothing is known, and where
-    /// there is none.
+    /// there is none. What nobody can name of the base is lacking still: that it was found now nobody can say.
     pub fn lacking(self, base: Option<&Paths>) -> Paths {
         let said = self.not_reached.0;
-        let mut lacks = match base.filter(|base| !base.0.contains("")) {
+        let is_open = base.is_some_and(|base| base.0.contains(""));
+        let mut lacks = match base {
+            _ if is_open => said.into_iter().chain([String::new()]).collect(),
             None => said,
             Some(base) => {
                 let above = said.iter().flat_map(|path| base.below(path)).cloned();
@@ -248,8 +250,8 @@ impl Cell {
     /// What a new version lacks that says so, and builds on that one.
     pub(crate) fn lacks_of_new(&self, said: Said, base: Option<VersionId>) -> Result<Paths> {
         let lacking = match base {
-            Some(_) if !said.is_empty() => self.lacking_paths()?,
-            _ => return Ok(said.lacking(None)),
+            Some(_) => self.lacking_paths()?,
+            None => return Ok(said.lacking(None)),
         };
         let nothing = Paths::default();
         let of_base = base.filter(|base| !lacking.unknown.contains(base));
@@ -348,7 +350,9 @@ mod tests {
         assert_eq!(missing().lacking(Some(&paths(&["/d", "/bc"]))), paths(&[]), "it found these");
         assert_eq!(missing().lacking(Some(&paths(&["/b/f", "/c"]))), paths(&["/b/f", "/c/x"]));
         assert_eq!(said(&["/"], &[]).lacking(Some(&paths(&["/b/f"]))), paths(&["/b/f"]));
-        assert_eq!(missing().lacking(Some(&Paths::unnamed())), paths(&["/b", "/c/x"]));
+        let open = Paths::unnamed();
+        assert_eq!(missing().lacking(Some(&open)), paths(&["", "/b", "/c/x"]));
+        assert_eq!(said(&[], &[]).lacking(Some(&open)), open, "nobody knows whether it was found");
         let cut = said(&[], &["/b/f"]);
         assert_eq!(cut.lacking(Some(&paths(&[]))), paths(&["/b/f"]), "it has a part of it");
     }

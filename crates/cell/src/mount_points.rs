@@ -13,13 +13,25 @@ use crate::error::Result;
 use crate::restore::is_complete_by;
 use crate::session::writes_versions;
 
-/// Where a version found something mounted and something in it, and contents that an empty directory may mask, by its report. Nothing of a version that was
+/// Where a version found something mounted and something in it, and contents that another may mask, by its report. Nothing of a version that was
 /// imported, of one that an earlier program made, and where there were too many of them.
 #[derive(Default, serde::Deserialize)]
 pub(crate) struct FoundMounted {
     pub mounted: Option<Vec<String>>,
     pub maskable: Option<Vec<String>>,
+    /// Whether it is no record of the last version.
+    #[serde(skip)]
+    is_of_earlier: bool,
 }
+
+impl FoundMounted {
+    fn of_earlier(self) -> Self {
+        Self { is_of_earlier: true, ..self }
+    }
+}
+
+/// So many versions are asked what they found mounted, where the last one has no record of it.
+const EARLIER: usize = 64;
 
 impl Cell {
     /// Where something is to be mounted, as far as is known, for a backup of an object.
@@ -30,17 +42,36 @@ impl Cell {
             (path.strip_prefix(b"/").unwrap_or(path).to_vec(), point.by_itself)
         });
         let versions = object.map(|object| self.idb.versions_of(object)).transpose()?;
-        let is_of_use = |v: &&Version| is_complete_by(v, None) && !v.null_device;
-        let last = match versions.iter().flatten().find(is_of_use) {
-            Some(version) => self.mounted_by(version)?,
+        let versions = versions.unwrap_or_default();
+        let mut complete = versions.iter().filter(|v| is_complete_by(v, None) && !v.null_device);
+        let newest = complete.next().map(|version| self.mounted_by(version)).transpose()?;
+        let last = match newest {
+            Some(found) if found.mounted.is_some() => found,
+            // Of one that was imported, or is recorded anew in an older home, the rows tell, and what an earlier one found.
+            Some(_) => {
+                let earlier = complete.map(|version| self.mounted_by(version));
+                let known = |found: &Result<FoundMounted>| {
+                    found.as_ref().map_or(true, |found| found.mounted.is_some())
+                };
+                earlier.take(EARLIER).find(known).transpose()?.unwrap_or_default().of_earlier()
+            }
+            // An incomplete one that is resumed: its rows tell.
+            None if self.has_any(versions.iter())? => FoundMounted::default().of_earlier(),
             // There is nothing that could be lost.
-            None => FoundMounted { mounted: Some(Vec::new()), maskable: Some(Vec::new()) },
+            None => FoundMounted::default(),
         };
         Ok(MountPoints {
             on_record: on_record.collect(),
             last: last.mounted.map(HashSet::from_iter),
             last_maskable: last.maskable.map(HashSet::from_iter),
+            rows_tell: last.is_of_earlier,
         })
+    }
+
+    fn has_any<'v>(&self, mut versions: impl Iterator<Item = &'v Version>) -> Result<bool> {
+        let has =
+            |v: &Version| -> Result<bool> { Ok(!v.null_device && self.idb.has_segments(v.id)?) };
+        versions.try_fold(false, |any, version| Ok(any || has(version)?))
     }
 
     /// What a version found mounted.
@@ -49,8 +80,9 @@ impl Cell {
         let mut writers = sessions.iter().rev().filter(|s| writes_versions(&s.kind));
         let report = writers.find_map(|s| s.report.as_deref());
         let found = report.and_then(|json| serde_json::from_str(json).ok());
-        let FoundMounted { mounted, maskable } = found.unwrap_or_default();
+        let FoundMounted { mounted, maskable, .. } = found.unwrap_or_default();
         let all = |paths: &Vec<String>| paths.len() < MOUNTED_LISTED;
-        Ok(FoundMounted { mounted: mounted.filter(all), maskable: maskable.filter(all) })
+        let (mounted, maskable) = (mounted.filter(all), maskable.filter(all));
+        Ok(FoundMounted { mounted, maskable, is_of_earlier: false })
     }
 }

@@ -319,7 +319,7 @@ pub struct Report {
     /// Where a backup found something mounted, and something in it, and where it was at the last one and is missing now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mounted: Option<Vec<String>>,
-    /// Likewise contents that an empty directory may mask: btrfs subvolumes, directories that an empty file system in memory lay over.
+    /// Likewise contents that another may mask: btrfs subvolumes, directories that a file system in memory lay over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maskable: Option<Vec<String>>,
     /// What is out of line with the object's earlier backups.

@@ -4,9 +4,10 @@
 use std::collections::HashSet;
 
 use capstan_engine::message::path_text;
-use capstan_format::entry::join;
+use capstan_format::entry::{Kind, join};
 
-use crate::walk::is_inside;
+use crate::linux::source::{self, DirHandle};
+use crate::walk::{BaseRow, is_inside};
 
 /// The places that a walk did not come to, so far.
 #[derive(Default)]
@@ -28,9 +29,11 @@ struct Holding {
     path: Vec<u8>,
     /// Whether it is the mount point, and not below it.
     is_itself: bool,
-    /// How much of what the base has there is in it.
+    /// The device of its disk, if the base has the disk's root or something in it at that path.
+    disk: Option<u64>,
+    /// How many of the disk's files are in it as they were.
     found: u64,
-    /// How much is not.
+    /// How much of what the base has there is not in it, or is another thing there.
     lacks: u64,
 }
 
@@ -62,8 +65,9 @@ impl Missed {
     }
 
     /// A mount point without its disk in which something is, or a root below one; it was missed already.
-    pub fn holds(&mut self, path: Vec<u8>, is_itself: bool) {
-        self.holding.push(Holding { path, is_itself, found: 0, lacks: 0 });
+    /// `disk` is the device of its disk by the base.
+    pub fn holds(&mut self, path: Vec<u8>, is_itself: bool, disk: Option<u64>) {
+        self.holding.push(Holding { path, is_itself, disk, found: 0, lacks: 0 });
     }
 
     /// A directory that an empty file system lies over. What the base has in it stays.
@@ -72,21 +76,30 @@ impl Missed {
         self.covered.push(path);
     }
 
-    /// The walk met something that the base has.
-    pub fn met(&mut self, dir: &[u8], name: &[u8]) {
-        if !self.holding.is_empty() {
-            let path = join(dir, name);
-            let inner = |of: &&mut Holding| is_inside(&path, &of.path);
-            if let Some(of) = self.holding.iter_mut().rev().find(inner) {
-                of.found += 1;
-            }
+    /// The walk met a name that the base has a row of. Whether that is of a disk that is not mounted: what has its name now stands in for
+    /// it. That counts as moved there where it is a file that has its size and time still.
+    pub fn met(&mut self, dir: &DirHandle, name: &[u8], row: &BaseRow) -> bool {
+        if self.holding.is_empty() {
+            return false;
         }
+        let path = join(&dir.path, name);
+        let inner = |of: &&mut Holding| is_inside(&path, &of.path) && of.disk == Some(row.dev);
+        let Some(of) = self.holding.iter_mut().rev().find(inner) else { return false };
+        let Ok(stat) = source::stat_at(dir, name) else { return true };
+        let kind = source::kind_of_mode(stat.st_mode);
+        let is_same = kind == Some(row.kind)
+            && (kind != Some(Kind::File)
+                || (stat.st_size as u64, source::mtime_of(&stat)) == (row.size, row.mtime));
+        of.found += u64::from(is_same && kind == Some(Kind::File));
+        of.lacks += u64::from(!is_same);
+        true
     }
 
     /// The walk did not meet what the base has at a path. What is in directories that could not be listed may be there as it was.
     pub fn stays(&mut self, path: &[u8]) -> Stays {
         if let Some(of) = self.holding.iter_mut().rev().find(|of| is_inside(path, &of.path)) {
-            of.lacks += 1;
+            // What each file system has of its own is not moved with its files.
+            of.lacks += u64::from(!is_inside(path, &join(&of.path, b"lost+found")));
         }
         if let Some(at) = self.covered.iter().position(|dir| is_inside(path, dir)) {
             return Stays::Covered(self.covered.remove(at));
@@ -96,11 +109,12 @@ impl Missed {
         if stays { Stays::Yes } else { Stays::No }
     }
 
-    /// Takes a mount point for given up in which at least half is of what the base has there: somebody moved it there from the disk.
+    /// Takes a mount point for given up in which all is that the base has there: somebody moved it there from the disk. Where some of it
+    /// lacks, a restore or a copy may not be done yet.
     /// Returns those that are still missed.
     pub fn give_up(&mut self) -> Vec<Vec<u8>> {
         let (moved, missed): (Vec<_>, Vec<_>) =
-            self.holding.drain(..).partition(|of| of.found > 0 && of.found >= of.lacks);
+            self.holding.drain(..).partition(|of| of.found > 0 && of.lacks == 0);
         let moved: HashSet<Vec<u8>> = moved.into_iter().map(|of| of.path).collect();
         self.dirs.retain(|dir| !moved.contains(dir));
         self.roots.retain(|root| !moved.contains(root));
@@ -121,6 +135,10 @@ impl Missed {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use capstan_format::entry::Timestamp;
+
     use super::*;
 
     fn missed(paths: &[&str], of: &Missed) -> Vec<String> {
@@ -149,18 +167,56 @@ mod tests {
         );
     }
 
+    /// A directory with files of 3 bytes, and what a base says of one of that name.
+    fn moved(names: &[&str]) -> (tempfile::TempDir, DirHandle, impl Fn(&str, u64, u64) -> BaseRow) {
+        let temp = tempfile::tempdir().unwrap();
+        names.iter().for_each(|name| std::fs::write(temp.path().join(name), "abc").unwrap());
+        let fd = std::fs::File::open(temp.path()).unwrap().into();
+        let dir = DirHandle { fd, path: b"m".into() };
+        let at = temp.path().to_owned();
+        let row = move |name: &str, dev, size| {
+            let meta = std::fs::metadata(at.join(name)).unwrap();
+            let mtime = Timestamp { sec: meta.mtime(), nsec: meta.mtime_nsec() as u32 };
+            BaseRow {
+                complete: true,
+                sum: None,
+                kind: Kind::File,
+                access: None,
+                size,
+                mtime,
+                ctime: mtime,
+                ino: 1,
+                dev,
+                data: None,
+                link_to: None,
+                saved: Vec::new(),
+            }
+        };
+        (temp, dir, row)
+    }
+
     #[test]
-    fn a_mount_point_is_given_up_where_half_of_it_was_moved() {
-        for (found, lacks, given_up) in [(0, 0, false), (0, 1, false), (1, 2, false), (2, 2, true)]
-        {
+    fn a_mount_point_is_given_up_where_all_that_it_had_was_moved_there() {
+        const DISK: u64 = 7;
+        let (_temp, dir, row) = moved(&["f"]);
+        // Made anew, of another size, it is none of the disk's; nor is one that a backup found in the place of the disk.
+        for (found, dev, size, lacks, given_up) in [
+            (0, DISK, 3, 0, false),
+            (0, DISK, 3, 1, false),
+            (9, DISK, 3, 1, false),
+            (1, DISK, 3, 0, true),
+            (2, DISK, 4, 0, false),
+            (2, DISK + 1, 3, 0, false),
+        ] {
             let mut of = Missed::default();
             of.root(b"m".into());
-            of.holds(b"m".into(), true);
-            (0..found).for_each(|_| of.met(b"m", b"f"));
-            of.met(b"other", b"f");
+            of.holds(b"m".into(), true, Some(DISK));
+            let is_of_disk = dev == DISK;
+            (0..found)
+                .for_each(|_| assert_eq!(of.met(&dir, b"f", &row("f", dev, size)), is_of_disk));
             (0..lacks).for_each(|_| assert_eq!(of.stays(b"m/gone"), Stays::Yes));
-            assert_eq!(of.give_up().is_empty(), given_up, "{found} {lacks}");
-            assert_eq!(missed(&["/m"], &of).is_empty(), given_up, "{found} {lacks}");
+            assert_eq!(of.give_up().is_empty(), given_up, "{found} {dev} {size} {lacks}");
+            assert_eq!(missed(&["/m"], &of).is_empty(), given_up, "{found} {dev} {size} {lacks}");
         }
     }
 

@@ -24,8 +24,11 @@ pub struct MountPoints {
     /// Where the object's last version found something mounted, and something in it, as messages write paths; nothing where that is
     /// not known.
     pub last: Option<HashSet<String>>,
-    /// Likewise where it found contents that an empty directory may mask: btrfs subvolumes, which are one in a snapshot, and directories
-    /// that an empty file system in memory lay over.
+    /// Whether the last version does not say so, as it was imported or comes from an earlier program: its rows tell it besides, and `last`
+    /// is of an earlier version, if of any.
+    pub rows_tell: bool,
+    /// Likewise where it found contents that another may mask: btrfs subvolumes, which are one in a snapshot, and directories
+    /// that a file system in memory lay over.
     pub last_maskable: Option<HashSet<String>>,
 }
 
@@ -38,7 +41,7 @@ pub struct Why {
     pub by_itself: bool,
     /// The last version has what was mounted there.
     pub had: bool,
-    /// The last version has contents there that an empty directory masks.
+    /// The last version has contents there that another masks.
     pub masked: bool,
 }
 
@@ -136,27 +139,22 @@ impl MountPoints {
     /// Why something is to be mounted at a path, of which the base says so much.
     fn why(&self, path: &[u8], ino: u64, base: Option<Seen>, within: &Within) -> Why {
         let on_record = self.on_record.get(path);
-        let had = match (&self.last, base) {
-            (Some(last), _) => last.contains(&format!("/{}", path_text(path))),
-            // It was another directory then, on another device than what it lies in.
-            (None, Some((dev, its_ino))) => {
-                its_ino != ino && dev != within.base_dev.unwrap_or(within.dev)
-            }
-            (None, None) => false,
-        };
+        // It was another directory then, on another device than what it lies in.
+        let was_another =
+            |(dev, its_ino)| its_ino != ino && dev != within.base_dev.unwrap_or(within.dev);
+        let had = self.rows_tell && base.is_some_and(was_another)
+            || self.last.as_ref().is_some_and(|of| of.contains(&format!("/{}", path_text(path))));
         let by_itself = on_record.is_some_and(|by_itself| *by_itself);
         Why { on_record: on_record.is_some(), by_itself, had, masked: false }
     }
 
-    /// Whether the last version found contents at a path that an empty directory may mask.
+    /// Whether the last version found contents at a path that another may mask.
     fn is_maskable(&self, path: &[u8], base: Option<Seen>, within: &Within) -> bool {
-        match (&self.last_maskable, base) {
-            (Some(last), _) => last.contains(&format!("/{}", path_text(path))),
-            (None, Some((dev, ino))) => {
-                ino == SUBVOLUME_ROOT && dev != within.base_dev.unwrap_or(within.dev)
-            }
-            (None, None) => false,
-        }
+        let was_subvolume =
+            |(dev, ino)| ino == SUBVOLUME_ROOT && dev != within.base_dev.unwrap_or(within.dev);
+        let last = self.last_maskable.as_ref();
+        self.rows_tell && base.is_some_and(was_subvolume)
+            || last.is_some_and(|of| of.contains(&format!("/{}", path_text(path))))
     }
 }
 
@@ -184,6 +182,10 @@ impl Walker<'_> {
             return None;
         }
         let path = join(&dir.path, &listed.name);
+        // Whoever excludes a root gives up what was mounted there: itself it is a root still.
+        if role == Role::Root && self.selection.excludes(&path, true) {
+            return None;
+        }
         let mut why = self.selection.mounts.why(&path, listed.ino, base, within);
         let is_named = role == Role::Root;
         let is_below = is_named && !why.is_enough(true);
@@ -205,18 +207,14 @@ impl Walker<'_> {
         let holds = !is_empty_but_for(&opened, never, OWN_DEPTH);
         // Its directory says another number of what is mounted on it, or is a subvolume.
         why.had &= self.selection.mounts.why(&path, place.ino, base, within).had || within.lost.had;
-        why.masked = is_maskable
-            && (place.is_empty_subvolume(&opened.fd) || mounted == Mounted::NoDisk && !holds);
+        why.masked =
+            is_maskable && (place.is_empty_subvolume(&opened.fd) || mounted == Mounted::NoDisk);
         let is_missed = match mounted {
             Mounted::Disk => false,
             // It lies over the disk, or in its place.
             Mounted::NoDisk => why.had || why.masked,
             // What the last version found mounted is missed whatever is in its place: services make directories where their disk should be.
-            // Rows alone are not certain enough for that.
-            Mounted::Nothing => {
-                let is_certain = self.selection.mounts.last.is_some() || why.by_itself;
-                why.is_enough(is_named) && (!holds || why.had && is_certain)
-            }
+            Mounted::Nothing => why.is_enough(is_named) && (!holds || why.had),
         };
         is_missed.then_some(Unmounted {
             why,
@@ -236,6 +234,7 @@ impl Walker<'_> {
     ) -> (Why, bool) {
         match place.mounted(&dir.fd, within.dev) {
             Mounted::Disk => (Why::default(), true),
+            _ if self.selection.excludes(&dir.path, true) => (Why::default(), false),
             found => {
                 let why = self.selection.mounts.why(&dir.path, place.ino, base, within);
                 let is_lost = why.had || found == Mounted::Nothing && why.is_enough(true);
@@ -245,18 +244,9 @@ impl Walker<'_> {
     }
 }
 
-impl Walker<'_> {
-    /// Whether an empty file system in memory lies over a directory that the base has as one of what it lies in.
-    pub(crate) fn is_covered(
-        &self,
-        dir: &DirHandle,
-        place: &Place,
-        base: Option<Seen>,
-        outer: &Within,
-    ) -> bool {
-        let was_no_mount = base.is_some_and(|(dev, _)| outer.base_dev == Some(dev));
-        was_no_mount && place.mounted(&dir.fd, outer.dev) == Mounted::NoDisk
-    }
+/// Whether the base has a directory as one of what it lies in.
+pub(crate) fn was_no_mount(base: Option<Seen>, outer: &Within) -> bool {
+    base.is_some_and(|(dev, _)| outer.base_dev == Some(dev))
 }
 
 /// Whether nothing is in a directory but ways to some others.

@@ -84,6 +84,8 @@ pub struct Selection {
     /// Roots that are not looked at, of which what the base has stays: they were directories and are links, or a link above
     /// them leads to where there is nothing.
     pub kept_roots: Vec<Vec<u8>>,
+    /// Roots that lie in other roots, and maybe in what is not entered for those: on another file system, or made by the kernel.
+    pub inner_roots: Vec<Vec<u8>>,
     /// Where something is to be mounted.
     pub mounts: MountPoints,
 }
@@ -122,6 +124,7 @@ impl Selection {
             one_file_system: false,
             never: Vec::new(),
             kept_roots: Vec::new(),
+            inner_roots: Vec::new(),
             mounts: MountPoints::default(),
         })
     }

@@ -23,7 +23,7 @@ use crate::linux::mounted::{Mounted, Place};
 use crate::linux::source::{self, DirHandle, Listed};
 use crate::listing::{Gather, Sorted};
 use crate::missed::{Missed, Stays};
-use crate::mounts::{Role, Seen, Unmounted, Within, seen};
+use crate::mounts::{Role, Seen, Unmounted, Within, seen, was_no_mount};
 use crate::select::{CACHE_SIGNATURE, CACHE_TAG, Selection};
 
 /// What a backup of `/` leaves out by itself.
@@ -433,7 +433,7 @@ impl Walker<'_> {
                 return None;
             }
         };
-        let (id, device) = ((place.dev, place.ino), coming.device);
+        let (id, mut device) = ((place.dev, place.ino), coming.device);
         // What was named and is not backed up is no note.
         if self.selection.never.contains(&id) && device.is_none() {
             (self.event)(WalkEvent::OwnRoot(&dir.path));
@@ -444,12 +444,24 @@ impl Walker<'_> {
             return self.leave(dir, "it is capstan's own medium or home", deal);
         }
         let other_device = device.is_some_and(|d| d != id.0);
-        if other_device && self.selection.one_file_system {
-            return self.leave(dir, "it is another file system", deal);
-        }
         let volatile = coming.whole && VOLATILE.contains(&dir.path.as_slice());
-        if volatile || (other_device && source::is_pseudo(dir.fd.as_fd())) {
-            return self.leave(dir, "it is made by the kernel or lost at boot", deal);
+        let why_left = if other_device && self.selection.one_file_system {
+            Some("it is another file system")
+        } else if volatile || (other_device && source::is_pseudo(dir.fd.as_fd())) {
+            Some("it is made by the kernel or lost at boot")
+        } else {
+            None
+        };
+        if let Some(why) = why_left {
+            // What was named is wanted all the same.
+            let below = self.inner_roots_of(&dir.path);
+            if self.selection.inner_roots.contains(&dir.path) {
+                device = None;
+            } else if below.is_empty() {
+                return self.leave(dir, why, deal);
+            } else {
+                return self.towards(dir, &below, coming, deal);
+            }
         }
         let mut gather = Gather::default();
         let mut tag = None;
@@ -458,6 +470,10 @@ impl Walker<'_> {
         let listed = source::list(&dir, &mut |listed| {
             if tag.is_none() && self.is_tag(&dir, &listed.name) {
                 tag = Some(listed.clone());
+            }
+            // A link or a file in the place of a mount point is none.
+            if expected.contains(&listed.name) && !leads_in(&dir, &listed) {
+                return Ok(());
             }
             expected.retain(|name| *name != listed.name);
             gather.add(listed)
@@ -491,6 +507,12 @@ impl Walker<'_> {
         };
         let base_dev = coming.base.map(|(dev, _)| dev);
         let within = Within { dev: place.dev, base_dev, ..Within::default() };
+        let covers = coming.within.is_some_and(|outer| was_no_mount(coming.base, &outer));
+        if covers
+            && coming.within.is_some_and(|of| place.mounted(&dir.fd, of.dev) == Mounted::NoDisk)
+        {
+            deal.missed.covered(dir.path.clone());
+        }
         let (mut subdirs, mut is_empty) = (Vec::new(), true);
         loop {
             let mut listed = match sorted.next() {
@@ -521,23 +543,43 @@ impl Walker<'_> {
             }
             is_empty = false;
             let name = if is_dir { listed.name.clone() } else { Vec::new() };
-            if let Some(Given { entered, base }) = deal.give(&dir, listed, &within, Role::Below) {
+            let role = match self.is_inner_root(&dir.path, &listed.name) {
+                true => Role::Root,
+                false => Role::Below,
+            };
+            if let Some(Given { entered, base }) = deal.give(&dir, listed, &within, role) {
                 subdirs.push(Sub { name, entered, base, towards: None });
             }
         }
         if let Some(outer) = coming.within {
-            if is_empty {
-                if self.is_covered(&dir, &place, coming.base, &outer) {
-                    deal.missed.covered(dir.path.clone());
+            match place.mounted(&dir.fd, outer.dev) {
+                Mounted::Disk if !is_empty => (self.event)(WalkEvent::Mounted(&dir.path)),
+                Mounted::Nothing if !is_empty && place.is_subvolume(&dir.fd, outer.dev) => {
+                    (self.event)(WalkEvent::Maskable(&dir.path));
                 }
-            } else if place.mounted(&dir.fd, outer.dev) == Mounted::Disk {
-                (self.event)(WalkEvent::Mounted(&dir.path));
-            } else if place.is_subvolume(&dir.fd, outer.dev) {
-                (self.event)(WalkEvent::Maskable(&dir.path));
+                _ => {}
             }
         }
         subdirs.reverse();
         Some(Level { dir, subdirs, device: device.or(Some(id.0)), within })
+    }
+
+    fn is_inner_root(&self, dir: &[u8], name: &[u8]) -> bool {
+        let inner = &self.selection.inner_roots;
+        !inner.is_empty() && inner.contains(&join(dir, name))
+    }
+
+    /// The outermost roots below a directory, as paths from there.
+    fn inner_roots_of(&self, dir: &[u8]) -> Vec<Vec<u8>> {
+        let is_below = |root: &&Vec<u8>| *root != dir && is_inside(root, dir);
+        let below: Vec<&Vec<u8>> = self.selection.inner_roots.iter().filter(is_below).collect();
+        let is_outer =
+            |root: &Vec<u8>| below.iter().all(|other| *other == root || !is_inside(root, other));
+        let from_there = |root: &Vec<u8>| {
+            let rest = &root[dir.len()..];
+            rest.strip_prefix(b"/").unwrap_or(rest).to_vec()
+        };
+        below.iter().copied().filter(|root| is_outer(root)).map(from_there).collect()
     }
 
     /// Leaves out what is in a directory, as it is to be by itself.
@@ -645,13 +687,11 @@ impl Deal<'_, '_> {
         let path = join(&dir.path, &name);
         match source::open_dir(dir, &name).and_then(|found| source::stat(&found.fd)) {
             Ok(stat) => return Some(Listed { name, kind: Some(Kind::Dir), ino: stat.st_ino }),
-            Err(Errno::NOENT) => {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
                 let kept = self.base.is_some();
                 (self.walker.event)(WalkEvent::NotMounted(&path, Unmounted::VANISHED, kept));
                 self.missed.dir(path);
             }
-            // Made just now as something else.
-            Err(Errno::NOTDIR | Errno::LOOP) => {}
             Err(e) => self.failed(&path, e),
         }
         None
@@ -670,8 +710,10 @@ impl Deal<'_, '_> {
             let mut passed = Vec::new();
             base = cursor.find(&dir.path, &listed.name, &mut passed);
             passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
-            if base.is_some() {
-                self.missed.met(&dir.path, &listed.name);
+            if let Some(row) = &base
+                && self.missed.met(dir, &listed.name, row)
+            {
+                return self.stands_in(dir, &listed, row);
             }
         }
         self.walker.found.fetch_add(1, Relaxed);
@@ -688,8 +730,14 @@ impl Deal<'_, '_> {
                 Role::Root => self.missed.root(path.clone()),
                 _ => self.missed.dir(path.clone()),
             }
-            if found.holds {
-                self.missed.holds(path, !found.is_below);
+            if found.holds && !found.why.masked {
+                // What stands in for the disk may have been backed up in its place.
+                let of_disk = |(dev, ino): &Seen| *dev != within.dev && *ino != listed.ino;
+                self.missed.holds(
+                    path,
+                    !found.is_below,
+                    of.base.filter(of_disk).map(|(dev, _)| dev),
+                );
             }
             given = given.filter(|_| found.holds);
             // The base's row is of the disk, this directory is not.
@@ -701,6 +749,15 @@ impl Deal<'_, '_> {
         item.entered = given.as_ref().map(|given| given.entered.clone());
         self.push(item);
         given
+    }
+
+    /// Something has the name of what a disk has that is not mounted. The disk's stays; a directory is entered, as it may hold more.
+    fn stands_in(&mut self, dir: &DirHandle, listed: &Listed, row: &BaseRow) -> Option<Given> {
+        if row.kind == Kind::Dir && listed.kind == Some(Kind::Dir) {
+            return Some(Given { entered: Arc::default(), base: seen(Some(row)) });
+        }
+        self.missed.dir(join(&dir.path, &listed.name));
+        None
     }
 
     /// A directory is entered that was dealt. If its stream did not find it, it is dealt again.
@@ -814,6 +871,14 @@ impl Deal<'_, '_> {
 pub fn is_inside(path: &[u8], dir: &[u8]) -> bool {
     let rest = path.strip_prefix(dir);
     dir.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// Whether a listed name is a directory, or cannot be looked at, which the walk says when it comes there.
+fn leads_in(dir: &DirHandle, listed: &Listed) -> bool {
+    let kind = listed.kind.or_else(|| {
+        source::stat_at(dir, &listed.name).ok().and_then(|s| source::kind_of_mode(s.st_mode))
+    });
+    kind.is_none_or(|kind| kind == Kind::Dir)
 }
 
 /// Whether a name is a directory, whether it can be opened or not.

@@ -322,10 +322,18 @@ fn a_disk_that_was_taken_away_for_good_is_given_up() {
     let names = |name: &str| disk.lab.run(["ls", name]).ok().stdout.clone();
     assert_not_mounted(&backup("removed", &[]), &disk.path(), &[]);
     assert_good(&backup("excluded", &["--exclude", &disk.path()]));
-    // What is there now was moved from the disk, most of it.
-    disk.lab.sh("cp -a kept/dir0 kept/dir1 srv/data");
-    assert_not_mounted(&backup("filled", &[]), &disk.path(), &["is backed up", "kept as it was"]);
-    assert!(names("filled").contains("dir2"));
+    // What is there now was moved from the disk, as soon as all of it is.
+    for dirs in ["kept/dir0 kept/dir1", "kept/dir2"] {
+        disk.lab.sh(&format!("cp -a {dirs} srv/data"));
+        assert_not_mounted(
+            &backup("filled", &[]),
+            &disk.path(),
+            &["is backed up", "kept as it was"],
+        );
+        assert!(names("filled").contains("dir2"));
+    }
+    assert_good(&backup("filled", &[]));
+    disk.lab.sh("rm -r srv/data/dir2");
     assert_good(&backup("filled", &[]));
     assert!(names("filled").contains("dir1") && !names("filled").contains("dir2"));
     disk.lab.sh("rm -r srv/data/*");
@@ -343,8 +351,13 @@ fn a_disk_that_was_taken_away_for_good_is_given_up() {
 #[test]
 fn what_lies_in_the_place_of_a_disk_hides_nothing() {
     let Some(mut disk) = Disk::new() else { return };
-    let stands =
-        ["mkdir srv/data/lost+found", "echo x >srv/data/log", "ln -s nowhere srv/data/link"];
+    let stands = [
+        "mkdir srv/data/lost+found",
+        "echo x >srv/data/dir1",
+        "mkdir -p srv/data/dir1/f1/x",
+        "echo x >srv/data/log",
+        "ln -s nowhere srv/data/link",
+    ];
     for (n, stand) in stands.iter().enumerate() {
         let name = format!("n{n}");
         let night = |disk: &Disk| {
@@ -367,6 +380,142 @@ fn what_lies_in_the_place_of_a_disk_hides_nothing() {
         disk.mount();
         assert_good(&night(&disk));
     }
+}
+
+/// A service that is started without its disk makes its files anew, which a backup then has. None of them is the disk's.
+#[test]
+fn files_made_anew_in_the_place_of_a_disk_give_nothing_up() {
+    let Some(mut disk) = Disk::new() else { return };
+    let night = |disk: &Disk, name: &str, more: &[&str]| {
+        let args = ["backup", "srv", "--to", "medium", "--json", "--name", name];
+        with_code(disk.lab.run([&args[..], more].concat()))
+    };
+    for name in ["anew", "full"] {
+        assert_good(&night(&disk, name, &[]));
+    }
+    disk.unmount();
+    for (dir, n) in (0..12).map(|n| (n % 3, n)) {
+        disk.lab.file(&format!("srv/data/dir{dir}/f{n}"), noise(n + 200, 10_000));
+    }
+    for n in 0..4 {
+        let full: &[&str] = if n == 0 { &["--full"] } else { &[] };
+        assert_not_mounted(&night(&disk, "full", full), &disk.path(), &[]);
+        disk.lab.run(["prune", "full", "--keep-last", "2"]).ok();
+        assert_not_mounted(&night(&disk, "anew", &[]), &disk.path(), &["is backed up"]);
+        disk.lab.run(["prune", "anew", "--keep-last", "2"]).ok();
+    }
+    // What is the disk's stays, whatever has its name.
+    disk.restores("anew");
+    disk.lab.sh("rm -r srv/data/*");
+    disk.mount();
+    for name in ["anew", "full"] {
+        assert_good(&night(&disk, name, &[]));
+        if name == "anew" {
+            continue;
+        }
+        let versions = disk.lab.run(["versions", name, "--json"]).ok().stdout.clone();
+        let versions: Value = serde_json::from_str(&versions).unwrap();
+        let first = versions["versions"].as_array().unwrap().last().unwrap();
+        disk.lab.sh("rm -rf out");
+        disk.lab.restored([
+            &format!("{name}@{}", first["session"].as_str().unwrap()),
+            "--into",
+            "out",
+        ]);
+        same_by_rsync(&disk.lab.path("kept"), &below(&disk.lab.path("out"), &disk.at));
+    }
+}
+
+/// What was made by a backup that was killed has no record of what was mounted: its rows tell it.
+#[test]
+fn a_first_backup_that_is_resumed_misses_a_disk_too() {
+    let Some(mut disk) = Disk::new() else { return };
+    disk.lab.file("srv/zz/big", noise(99, 60_000_000));
+    let mut args = vec!["backup", "srv", "--to", "medium", "--name", "srv", "--compress", "off"];
+    args.extend(["--segment-size", "4M", "--streams", "1"]);
+    let mut killed = disk.lab.command().args(&args).spawn().unwrap();
+    crate::support::wait_for("some segments", || {
+        disk.lab.succeeds("test -e medium/00000004.segment")
+    });
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    disk.unmount();
+    args.extend(["--resume", "--json"]);
+    let resumed = with_code(disk.lab.run(&args));
+    assert_not_mounted(&resumed, &disk.path(), &["kept as it was"]);
+    disk.restores("srv");
+}
+
+/// Nor is a link or a file in its place the directory that was removed.
+#[test]
+fn a_link_in_the_place_of_a_mount_point_hides_nothing() {
+    let Some(mut disk) = Disk::new() else { return };
+    for (n, stand) in
+        ["ln -s other srv/data", "ln -s nowhere srv/data", "echo x >srv/data", "mkfifo srv/data"]
+            .iter()
+            .enumerate()
+    {
+        let name = format!("l{n}");
+        let night = |disk: &Disk, more: &[&str]| {
+            let args = ["backup", "srv", "--to", "medium", "--json", "--name", &name];
+            with_code(disk.lab.run([&args[..], more].concat()))
+        };
+        assert_good(&night(&disk, &[]));
+        disk.unmount();
+        disk.lab.sh(&format!("rmdir srv/data; {stand}"));
+        for _ in 0..3 {
+            assert_not_mounted(
+                &night(&disk, &[]),
+                &disk.path(),
+                &["no directory is there", "kept as it was"],
+            );
+            disk.lab.run(["prune", &name, "--keep-last", "2"]).ok();
+            disk.restores(&name);
+        }
+        assert_good(&night(&disk, &["--exclude", &disk.path()]));
+        assert_good(&night(&disk, &[]));
+        disk.lab.sh("rm srv/data; mkdir srv/data");
+        disk.mount();
+    }
+}
+
+/// `--one-file-system` enters no other file system that was not named.
+#[test]
+fn named_paths_on_other_file_systems_are_backed_up_with_one_file_system() {
+    let Some(disk) = Disk::new() else { return };
+    for (n, paths) in
+        [["srv", "srv/data"], ["srv/data", "srv"], ["srv", "srv/data/dir1"]].iter().enumerate()
+    {
+        let name = format!("o{n}");
+        let args = [
+            "backup",
+            paths[0],
+            paths[1],
+            "--one-file-system",
+            "--to",
+            "medium",
+            "--json",
+            "--name",
+            &name,
+        ];
+        for _ in 0..2 {
+            assert_good(&with_code(disk.lab.run(args)));
+        }
+        disk.lab.sh("rm -rf out");
+        disk.lab.restored([&name, "--into", "out"]);
+        let out = below(&disk.lab.path("out"), &disk.at);
+        match paths.contains(&"srv/data/dir1") {
+            false => same_by_rsync(&disk.lab.path("kept"), &out),
+            true => {
+                same_by_rsync(&disk.lab.path("kept/dir1"), &out.join("dir1"));
+                assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
+            }
+        }
+        assert!(below(&disk.lab.path("out"), &disk.lab.path("srv/other")).exists());
+        disk.lab.run(["compare", &name]).ok();
+    }
+    disk.lab.backed_up(["srv", "--one-file-system", "--to", "medium", "--name", "alone"]);
+    assert!(!disk.lab.run(["ls", "alone"]).ok().stdout.contains("dir1"));
 }
 
 /// systemd hides directories behind an empty file system in memory (ProtectHome=, InaccessiblePaths=).
@@ -398,6 +547,18 @@ fn an_empty_tmpfs_over_a_directory_hides_nothing() {
     for path in ["srv", "srv/plain"] {
         assert_good(&disk.backup(path, &[]));
     }
+    // Nor does one that holds something.
+    let over = Mount::new(&["-t", "tmpfs", "x"], &plain);
+    disk.lab.file("srv/plain/own", noise(6, 100));
+    for _ in 0..3 {
+        assert_not_mounted(&disk.backup("srv", &[]), &plain.display().to_string(), &["masks"]);
+        disk.lab.run(["prune", "srv", "--keep-last", "2"]).ok();
+    }
+    drop(over);
+    assert_good(&disk.backup("srv", &[]));
+    disk.lab.sh("rm -rf out");
+    disk.lab.restored(["srv", "--into", "out"]);
+    disk.lab.sh(&format!("diff -r kept-plain {}", below(&disk.lab.path("out"), &plain).display()));
     // In the place of a disk it is none either.
     disk.unmount();
     let over = hidden(&disk.at);
@@ -408,12 +569,31 @@ fn an_empty_tmpfs_over_a_directory_hides_nothing() {
     drop(over);
     // A file system in memory that was emptied was emptied.
     disk.mount();
-    let memory = Mount::new(&["-t", "tmpfs", "x"], &plain);
-    disk.lab.file("srv/plain/f", noise(7, 100));
+    let memory = Mount::new(&["-t", "tmpfs", "x"], &disk.lab.path("srv/none"));
+    disk.lab.file("srv/none/f", noise(7, 100));
     assert_good(&disk.backup("srv", &[]));
-    disk.lab.sh("rm srv/plain/f");
+    disk.lab.sh("rm srv/none/f");
     assert_good(&disk.backup("srv", &[]));
     drop(memory);
+}
+
+/// Whoever excludes a path of the backup that is a mount point gives up what was mounted there. It is backed up as what it is now.
+#[test]
+fn a_path_that_was_a_mount_point_is_given_up_by_excluding_it() {
+    let Some(mut disk) = Disk::new() else { return };
+    let deep = disk.at.join("dir1").display().to_string();
+    assert_good(&disk.backup("srv/data", &[]));
+    assert_good(&disk.backup("srv/data/dir1", &[]));
+    disk.unmount();
+    disk.lab.sh("mkdir srv/data/dir1; echo x >srv/data/dir1/left");
+    disk.says("srv/data", &[], &["is backed up"]);
+    assert_not_mounted(&disk.backup("srv/data/dir1", &[]), &deep, &["is backed up"]);
+    for path in ["srv/data", "srv/data/dir1"] {
+        assert_good(&disk.backup(path, &["--exclude", &disk.path()]));
+        assert_good(&disk.backup(path, &[]));
+        let names = disk.lab.run(["ls", name_of(path)]).ok().stdout.clone();
+        assert!(names.contains("left") && !names.contains("f1"), "{names}");
+    }
 }
 
 /// What mounts disks by itself makes their mount points, and removes them with the disks.
@@ -430,12 +610,16 @@ fn a_mount_point_that_went_with_its_disk_is_missed() {
     disk.lab.sh("rmdir srv/data");
     for night in 0..2 {
         disk.lab.file("srv/other", noise(night + 100, 5_000));
-        let report = disk.says("srv", &[], &["it is not there", "kept as it was"]);
+        let report = disk.says("srv", &[], &["no directory is there", "kept as it was"]);
         assert_eq!(report["method"], "incr");
         disk.restores("srv");
         disk.lab.run(["prune", "srv", "--keep-last", "1"]).ok();
         disk.restores("srv");
-        assert_not_mounted(&full(&disk), &disk.path(), &["it is not there", "has nothing of it"]);
+        assert_not_mounted(
+            &full(&disk),
+            &disk.path(),
+            &["no directory is there", "has nothing of it"],
+        );
     }
     assert_not_mounted(&disk.backup("srv", &["--dry-run"]), &disk.path(), &[]);
     // Nobody who says that he wants one file system misses others, nor who leaves it out.
@@ -721,12 +905,42 @@ fn after_an_import_rows_tell_what_was_mounted() {
     disk.lab.sh("rm srv/data/dir2/*");
     assert_good(&disk.backup("srv", &["--dry-run"]));
     disk.unmount();
+    // Whatever is in its place.
+    disk.lab.sh("mkdir srv/data/made");
+    disk.says("srv", &["--dry-run"], &["kept as it was"]);
+    disk.lab.sh("rmdir srv/data/made");
     for _ in 0..2 {
         for path in ["srv/data", "srv"] {
             disk.says(path, &[], &["kept as it was"]);
             disk.restores(name_of(path));
         }
     }
+}
+
+/// Of a version that lacks something, and was imported, nobody can name what. One that builds on it lacks that, too.
+#[test]
+fn after_an_import_an_incremental_lacks_what_its_base_does() {
+    let Some(mut disk) = Disk::new() else { return };
+    assert_good(&disk.backup("srv", &[]));
+    disk.unmount();
+    disk.says("srv", &["--full"], &["has nothing of it"]);
+    disk.lab.sh("rm -r home/catalogs");
+    disk.lab.lose_tables();
+    disk.lab.run(["import", "medium"]).ok();
+    disk.lab.run(["media", "adopt", "medium"]).ok();
+    for _ in 0..3 {
+        assert_good(&disk.backup("srv", &[]));
+        disk.lab.run(["prune", "srv", "--keep-last", "1"]).ok();
+    }
+    let versions = disk.lab.run(["versions", "srv", "--json"]).ok().stdout.clone();
+    let versions: Value = serde_json::from_str(&versions).unwrap();
+    let first = versions["versions"].as_array().unwrap().last().unwrap();
+    disk.restores(&format!("srv@{}", first["session"].as_str().unwrap()));
+    // A full one that lacks nothing ends it.
+    disk.mount();
+    assert_good(&disk.backup("srv", &["--full"]));
+    disk.lab.run(["prune", "srv", "--keep-last", "1"]).ok();
+    disk.lab.run(["status", "srv"]).ok();
 }
 
 /// What a synthetic full stands for had something mounted.

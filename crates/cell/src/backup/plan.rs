@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use capstan_devices::address::Address;
-use capstan_disk_agent::backup::{Named, ReadOptions, Roots, roots};
+use capstan_disk_agent::backup::{Named, ReadOptions, Roots, inner, roots};
 use capstan_disk_agent::linux::source;
 use capstan_disk_agent::select::Selection;
 use capstan_engine::message::{Code, path_text};
@@ -93,6 +93,7 @@ impl Cell {
             request.exclude_if_present.iter().map(|n| n.clone().into_bytes()).collect();
         selection.sizes = request.sizes.clone();
         selection.one_file_system = request.one_file_system;
+        selection.inner_roots = inner(&named);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let inputs = !matches!(request.source, Source::Paths(_));
         let wanted = request
@@ -162,8 +163,9 @@ impl Plan {
         let text = |path: &[u8]| String::from_utf8([b"/", path].concat()).ok();
         let through = self.named.iter().filter(|of| of.trimmed() != of.root);
         let through = through.filter_map(|of| Some((text(&of.path)?, text(&of.root)?)));
+        let roots = self.roots.iter().chain(&self.selection.inner_roots);
         Some(Selected {
-            paths: self.roots.iter().map(|root| text(root)).collect::<Option<_>>()?,
+            paths: roots.map(|root| text(root)).collect::<Option<_>>()?,
             through: through.collect(),
             exclude: request.exclude.iter().map(|p| p.text.clone()).collect(),
             include: request.include.iter().map(|p| p.text.clone()).collect(),

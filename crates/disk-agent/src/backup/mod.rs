@@ -123,7 +123,7 @@ pub struct Counters {
     /// Where something was mounted and something was in it, or was at the last backup, as messages write paths; not more than
     /// [`MOUNTED_LISTED`].
     pub mounted: Mutex<BTreeSet<String>>,
-    /// Likewise where it found contents that an empty directory may mask.
+    /// Likewise where it found contents that another may mask.
     pub maskable: Mutex<BTreeSet<String>>,
     /// Files that an earlier run of the version has.
     pub kept: AtomicU64,
@@ -416,13 +416,13 @@ fn not_mounted(found: Unmounted, kept: bool) -> String {
     };
     if !found.is_there {
         return format!(
-            "it is not there, and the last backup found another file system there: {}; --exclude gives it up",
+            "no directory is there, and the last backup found another file system there: {}; --exclude gives it up",
             below(kept)
         );
     }
     if found.why.masked {
         return format!(
-            "an empty directory masks what the last backup found there (one of a snapshot in place of a btrfs subvolume, or an empty \
+            "another directory masks what the last backup found there (an empty one of a snapshot in place of a btrfs subvolume, or a \
              file system in memory): {}; bring that back, or give it up: remove the directory, or exclude it once",
             below(kept)
         );
@@ -493,6 +493,13 @@ pub fn roots(paths: &[impl AsRef<Path>]) -> Result<Roots, (String, std::io::Erro
         named.push(Named { path, root, missing });
     }
     Ok(Roots { all: outermost(&named), named })
+}
+
+/// Of these paths, those that lie in what is walked for others.
+pub fn inner(named: &[Named]) -> Vec<Vec<u8>> {
+    let outer = outermost(named);
+    let inner = named.iter().map(|of| &of.root).filter(|root| !outer.contains(*root));
+    inner.cloned().collect()
 }
 
 /// What is walked for these paths: sorted, none inside another.

@@ -84,7 +84,7 @@ impl Unmounted {
         is_below: false,
     };
 
-    /// A directory of which an empty file system in memory hides what it has.
+    /// A directory of which a file system in memory hides what it has.
     pub(crate) const COVERED: Self = Self {
         why: Why { on_record: false, by_itself: false, had: false, masked: true },
         holds: false,

@@ -4,26 +4,27 @@
 //! subdirectories one after the other. A name goes to the stream that its inode number says, so that all names of one
 //! inode meet in one stream.
 
-use std::collections::{BTreeMap, HashMap};
+mod deal;
+
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use capstan_engine::message::path_text;
-use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_engine::meter::Meters;
 use capstan_engine::queue::Queue;
 use capstan_format::entry::{Entry, Kind, Timestamp, join};
 use capstan_format::id::StreamId;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
+use self::deal::{Deal, Given};
 use crate::ahead::Ahead;
 use crate::entered::Entered;
 use crate::linux::mounted::{Mounted, Place};
 use crate::linux::source::{self, DirHandle, Listed};
 use crate::listing::{Gather, Sorted};
-use crate::missed::{Missed, Stays};
-use crate::mounts::{Role, Seen, Unmounted, Within, seen, was_no_mount};
+use crate::mounts::{Role, Seen, Unmounted, Within, was_no_mount};
 use crate::select::{CACHE_SIGNATURE, CACHE_TAG, Selection};
 
 /// What a backup of `/` leaves out by itself.
@@ -272,12 +273,6 @@ struct Sub {
     towards: Option<Vec<Vec<u8>>>,
 }
 
-/// A subdirectory that was dealt and is to be entered.
-struct Given {
-    entered: Arc<Entered>,
-    base: Option<Seen>,
-}
-
 struct Level {
     dir: Arc<DirHandle>,
     /// Subdirectories to enter, last first.
@@ -304,17 +299,7 @@ impl Walker<'_> {
     /// Walks the roots (absolute, without the leading slash, none inside another) and closes the queues. `base` is what an
     /// earlier run of the same version has, and what the version builds on.
     pub fn run(&self, roots: &[Vec<u8>], base: Option<&mut dyn BaseCursor>) {
-        let mut deal = Deal {
-            walker: self,
-            groups: Vec::new(),
-            lap: Lap::start(),
-            stopped: false,
-            base,
-            missed: Missed::default(),
-            last_gone: None,
-            mounted_last: self.selection.mounts.last_by_dir(),
-        };
-        deal.groups.resize_with(self.queues.len(), Vec::new);
+        let mut deal = Deal::new(self, base);
         match source::open_root() {
             Ok(top) => self.tree(Arc::new(top), roots, &mut deal),
             Err(e) => {
@@ -610,263 +595,6 @@ impl Walker<'_> {
     }
 }
 
-/// Deals names to the streams, in groups.
-struct Deal<'a, 'b> {
-    walker: &'a Walker<'a>,
-    groups: Vec<Vec<WalkItem>>,
-    lap: Lap,
-    stopped: bool,
-    base: Option<&'b mut dyn BaseCursor>,
-    missed: Missed,
-    /// The directory that was removed last, with all that was in it.
-    last_gone: Option<Vec<u8>>,
-    /// The names of mount points that the last version found mounted, by the directories that they lie in and that were not entered yet.
-    mounted_last: HashMap<Vec<u8>, Vec<Vec<u8>>>,
-}
-
-impl Deal<'_, '_> {
-    /// A root is not there, or not all that leads to it: its disk may not be mounted. What the base has of it stays.
-    fn no_root(&mut self, path: &[u8], e: Errno) {
-        let kept = self.base.is_some();
-        // Of one that is kept it was said why.
-        if !self.walker.selection.kept_roots.iter().any(|root| root == path) {
-            (self.walker.event)(WalkEvent::NoRoot(path, e, kept));
-        }
-        self.failed_root(path);
-        self.missed.absent(path.to_vec());
-    }
-
-    /// A root is not to be looked at, which was said. What the base has of it stays.
-    fn kept_root(&mut self, path: Vec<u8>) {
-        self.failed_root(&path);
-        self.missed.root(path);
-    }
-
-    /// Deals a root that cannot be backed up, where it is asked for what is left out.
-    fn failed_root(&mut self, path: &[u8]) {
-        if self.walker.names_left_out
-            && let Ok(top) = source::open_root()
-        {
-            let (dir, name) = match path.iter().rposition(|b| *b == b'/') {
-                Some(at) => (&path[..at], &path[at + 1..]),
-                None => (&[][..], path),
-            };
-            let dir = Arc::new(DirHandle { fd: top.fd, path: dir.to_vec() });
-            let listed = Listed { name: name.to_vec(), kind: None, ino: 0 };
-            self.left_out(&dir, listed, LeftOut::Failed);
-        }
-    }
-
-    /// The same of each of these roots, which lie below a path, or of the path itself if there are none.
-    fn no_roots(&mut self, path: &[u8], below: &[Vec<u8>], e: Errno) {
-        if below.is_empty() {
-            self.no_root(path, e);
-        }
-        below.iter().for_each(|root| self.no_root(&join(path, root), e));
-    }
-
-    /// A directory could not be listed.
-    fn failed(&mut self, path: &[u8], e: Errno) {
-        let is_there = !matches!(e, Errno::NOENT | Errno::NOTDIR);
-        (self.walker.event)(WalkEvent::Failed(path, e, is_there && self.base.is_some()));
-        if is_there {
-            self.missed.dir(path.to_vec());
-        }
-    }
-
-    /// A directory is there and cannot be entered as if it were not. What the base has of it stays.
-    fn not_entered(&mut self, path: &[u8]) {
-        (self.walker.event)(WalkEvent::NotEntered(path, self.base.is_some()));
-        self.missed.dir(path.to_vec());
-    }
-
-    /// Looks for a mount point that is not listed in its directory, and that the last version found mounted. What mounts disks as
-    /// somebody asks for them may list it only then. Else it is not mounted: what mounts a disk by itself removes its mount point
-    /// with it. What the base has of it stays.
-    fn look_for(&mut self, dir: &DirHandle, name: Vec<u8>) -> Option<Listed> {
-        let path = join(&dir.path, &name);
-        match source::open_dir(dir, &name).and_then(|found| source::stat(&found.fd)) {
-            Ok(stat) => return Some(Listed { name, kind: Some(Kind::Dir), ino: stat.st_ino }),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
-                let kept = self.base.is_some();
-                (self.walker.event)(WalkEvent::NotMounted(&path, Unmounted::VANISHED, kept));
-                self.missed.dir(path);
-            }
-            Err(e) => self.failed(&path, e),
-        }
-        None
-    }
-
-    /// Deals a name. Of a directory that is to be entered: where to say that it is.
-    fn give(
-        &mut self,
-        dir: &Arc<DirHandle>,
-        listed: Listed,
-        within: &Within,
-        role: Role,
-    ) -> Option<Given> {
-        let mut base = None;
-        if let Some(cursor) = &mut self.base {
-            let mut passed = Vec::new();
-            base = cursor.find(&dir.path, &listed.name, &mut passed);
-            passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
-            if let Some(row) = &base
-                && self.missed.met(dir, &listed.name, row)
-            {
-                return self.stands_in(dir, &listed, row);
-            }
-        }
-        self.walker.found.fetch_add(1, Relaxed);
-        let is_dir = listed.kind == Some(Kind::Dir);
-        let mut given =
-            is_dir.then(|| Given { entered: Arc::default(), base: seen(base.as_ref()) });
-        if let Some(of) = &given
-            && let Some(found) = self.walker.unmounted(dir, &listed, of.base, within, role)
-        {
-            let (path, kept, has_row) =
-                (join(&dir.path, &listed.name), self.base.is_some(), of.base.is_some());
-            (self.walker.event)(WalkEvent::NotMounted(&path, found, kept));
-            match role {
-                Role::Root => self.missed.root(path.clone()),
-                _ => self.missed.dir(path.clone()),
-            }
-            if found.holds && !found.why.masked {
-                // What stands in for the disk may have been backed up in its place.
-                let of_disk = |(dev, ino): &Seen| *dev != within.dev && *ino != listed.ino;
-                self.missed.holds(
-                    path,
-                    !found.is_below,
-                    of.base.filter(of_disk).map(|(dev, _)| dev),
-                );
-            }
-            given = given.filter(|_| found.holds);
-            // The base's row is of the disk, this directory is not.
-            if has_row {
-                return given;
-            }
-        }
-        let mut item = WalkItem::new(dir.clone(), listed, base, false);
-        item.entered = given.as_ref().map(|given| given.entered.clone());
-        self.push(item);
-        given
-    }
-
-    /// Something has the name of what a disk has that is not mounted. The disk's stays; a directory is entered, as it may hold more.
-    fn stands_in(&mut self, dir: &DirHandle, listed: &Listed, row: &BaseRow) -> Option<Given> {
-        if row.kind == Kind::Dir && listed.kind == Some(Kind::Dir) {
-            return Some(Given { entered: Arc::default(), base: seen(Some(row)) });
-        }
-        self.missed.dir(join(&dir.path, &listed.name));
-        None
-    }
-
-    /// A directory is entered that was dealt. If its stream did not find it, it is dealt again.
-    fn entered(
-        &mut self,
-        parent: &Arc<DirHandle>,
-        name: &[u8],
-        dir: &Arc<DirHandle>,
-        entered: &Arc<Entered>,
-    ) {
-        // Without it there is nothing to list either, and that says so.
-        let Ok(stat) = source::stat(&dir.fd) else { return };
-        if entered.enter(dir, stat) {
-            let listed = Listed { name: name.to_vec(), kind: Some(Kind::Dir), ino: stat.st_ino };
-            let mut item = WalkItem::new(parent.clone(), listed, None, false);
-            item.entered = Some(entered.clone());
-            self.push(item);
-        }
-    }
-
-    /// Deals a name that is left out, where that is asked for.
-    fn left_out(&mut self, dir: &Arc<DirHandle>, listed: Listed, why: LeftOut) {
-        if self.walker.names_left_out {
-            let mut item = WalkItem::new(dir.clone(), listed, None, false);
-            item.left_out = Some(Box::new(why));
-            self.push(item);
-        }
-    }
-
-    /// The base has it, the source does not.
-    fn gone(&mut self, dir: Vec<u8>, name: Vec<u8>) {
-        // All that does not stay was removed, or is not to be backed up any more.
-        let path = join(&dir, &name);
-        match self.missed.stays(&path) {
-            Stays::Yes => return,
-            Stays::Covered(dir) => {
-                (self.walker.event)(WalkEvent::NotMounted(&dir, Unmounted::COVERED, true));
-                return;
-            }
-            Stays::No if self.went_with_its_disk(&path) => {
-                (self.walker.event)(WalkEvent::NotMounted(&path, Unmounted::VANISHED, true));
-                return self.missed.dir(path);
-            }
-            Stays::No => {}
-        }
-        if !self.last_gone.as_ref().is_some_and(|gone| is_inside(&path, gone)) {
-            self.last_gone = Some(path);
-        }
-        let Ok(top) = source::open_root() else { return };
-        let dir = Arc::new(DirHandle { fd: top.fd, path: dir });
-        let listed = Listed { name, kind: Some(Kind::Tombstone), ino: 0 };
-        self.push(WalkItem::new(dir, listed, None, true));
-    }
-
-    /// Whether something that was removed is a mount point that the last version found mounted, and that was not looked for by its
-    /// name, as messages do not write it as it is.
-    fn went_with_its_disk(&self, path: &[u8]) -> bool {
-        let Some(last) = self.walker.selection.mounts.last.as_ref() else { return false };
-        let is_looked_for = !last.iter().any(|path| path.contains('\\'));
-        let went_with_more = self.last_gone.as_ref().is_some_and(|gone| is_inside(path, gone));
-        if is_looked_for || went_with_more {
-            return false;
-        }
-        let text = path_text(path);
-        text.contains('\\') && last.contains(&format!("/{text}"))
-    }
-
-    fn push(&mut self, item: WalkItem) {
-        let stream = stream_of(item.listed.ino, self.groups.len());
-        self.groups[stream].push(item);
-        if self.groups[stream].len() >= GROUP {
-            self.send(stream);
-        }
-    }
-
-    fn send(&mut self, stream: usize) {
-        let group = std::mem::take(&mut self.groups[stream]);
-        if !group.is_empty() {
-            let group = Arc::new(Group { items: group, fetched: AtomicUsize::new(0) });
-            self.walker.ahead.add(&group);
-            self.lap.busy(self.walker.meters.of(Stage::Metadata));
-            self.stopped |= self.walker.queues[stream].give(group).is_err();
-            // Waiting for streams that have enough to do limits nothing.
-            self.lap.split();
-        }
-    }
-
-    fn finish(&mut self) {
-        if let Some(cursor) = self.base.take()
-            && !self.stopped
-            && !self.walker.stop.load(Relaxed)
-        {
-            let mut passed = Vec::new();
-            cursor.rest(&mut passed);
-            passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
-        }
-        // What was mounted where the walk did not come to is missed by the next one still.
-        for path in self.missed.give_up() {
-            (self.walker.event)(WalkEvent::StillMissed(&path_text(&path)));
-        }
-        let (mounts, event) = (&self.walker.selection.mounts, self.walker.event);
-        let last = self.missed.among(mounts.last.iter().flatten());
-        last.into_iter().for_each(|path| event(WalkEvent::StillMissed(path)));
-        let maskable = self.missed.among(mounts.last_maskable.iter().flatten());
-        maskable.into_iter().for_each(|path| event(WalkEvent::StillMasked(path)));
-        (0..self.groups.len()).for_each(|s| self.send(s));
-    }
-}
-
 /// Whether a path is another's, or below it.
 pub fn is_inside(path: &[u8], dir: &[u8]) -> bool {
     let rest = path.strip_prefix(dir);
@@ -889,9 +617,4 @@ fn is_dir(dir: &DirHandle, name: &[u8]) -> bool {
 
 fn errno(e: &std::io::Error) -> Errno {
     e.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
-}
-
-/// The stream of an inode number: neighbours spread evenly (Fibonacci hashing, Knuth vol. 3, 6.4).
-fn stream_of(ino: u64, streams: usize) -> usize {
-    ((u128::from(ino.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * streams as u128) >> 64) as usize
 }

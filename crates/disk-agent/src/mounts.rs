@@ -142,8 +142,8 @@ impl MountPoints {
         // It was another directory then, on another device than what it lies in.
         let was_another =
             |(dev, its_ino)| its_ino != ino && dev != within.base_dev.unwrap_or(within.dev);
-        let had = self.rows_tell && base.is_some_and(was_another)
-            || self.last.as_ref().is_some_and(|of| of.contains(&format!("/{}", path_text(path))));
+        let had =
+            self.rows_tell && base.is_some_and(was_another) || is_among(path, self.last.as_ref());
         let by_itself = on_record.is_some_and(|by_itself| *by_itself);
         Why { on_record: on_record.is_some(), by_itself, had, masked: false }
     }
@@ -152,10 +152,14 @@ impl MountPoints {
     fn is_maskable(&self, path: &[u8], base: Option<Seen>, within: &Within) -> bool {
         let was_subvolume =
             |(dev, ino)| ino == SUBVOLUME_ROOT && dev != within.base_dev.unwrap_or(within.dev);
-        let last = self.last_maskable.as_ref();
         self.rows_tell && base.is_some_and(was_subvolume)
-            || last.is_some_and(|of| of.contains(&format!("/{}", path_text(path))))
+            || is_among(path, self.last_maskable.as_ref())
     }
+}
+
+/// Whether a path is among these, which are as messages write them.
+fn is_among(path: &[u8], paths: Option<&HashSet<String>>) -> bool {
+    paths.is_some_and(|of| !of.is_empty() && of.contains(&format!("/{}", path_text(path))))
 }
 
 impl Walker<'_> {

@@ -136,6 +136,12 @@ impl MountPoints {
         by_dir
     }
 
+    /// Those that it leaves out, as messages write them.
+    pub(crate) fn odd(&self) -> HashSet<&str> {
+        let paths = self.last.iter().flatten().map(String::as_str);
+        paths.filter(|path| path.contains('\\')).collect()
+    }
+
     /// Why something is to be mounted at a path, of which the base says so much.
     fn why(&self, path: &[u8], ino: u64, base: Option<Seen>, within: &Within) -> Why {
         let on_record = self.on_record.get(path);

@@ -80,6 +80,14 @@ impl Disk {
     }
 }
 
+/// The oldest version of an object.
+fn oldest(lab: &Lab, name: &str) -> String {
+    let run = lab.run(["versions", name, "--json"]);
+    let versions: Value = serde_json::from_str(&run.ok().stdout).unwrap();
+    let first = versions["versions"].as_array().unwrap().last().unwrap();
+    format!("{name}@{}", first["session"].as_str().unwrap())
+}
+
 fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap()
 }
@@ -413,15 +421,8 @@ fn files_made_anew_in_the_place_of_a_disk_give_nothing_up() {
         if name == "anew" {
             continue;
         }
-        let versions = disk.lab.run(["versions", name, "--json"]).ok().stdout.clone();
-        let versions: Value = serde_json::from_str(&versions).unwrap();
-        let first = versions["versions"].as_array().unwrap().last().unwrap();
         disk.lab.sh("rm -rf out");
-        disk.lab.restored([
-            &format!("{name}@{}", first["session"].as_str().unwrap()),
-            "--into",
-            "out",
-        ]);
+        disk.lab.restored([&oldest(&disk.lab, name), "--into", "out"]);
         same_by_rsync(&disk.lab.path("kept"), &below(&disk.lab.path("out"), &disk.at));
     }
 }
@@ -866,10 +867,7 @@ fn the_empty_directory_of_a_subvolume_in_a_snapshot_is_none_that_was_emptied() {
         assert_not_mounted(&backup("fulls", &["--full"]), &a, &["has nothing of it"]);
         lab.run(["prune", "fulls", "--keep-last", "1"]).ok();
     }
-    let versions = lab.run(["versions", "fulls", "--json"]).ok().stdout.clone();
-    let versions: Value = serde_json::from_str(&versions).unwrap();
-    let first = versions["versions"].as_array().unwrap().last().unwrap();
-    same(&format!("fulls@{}", first["session"].as_str().unwrap()));
+    same(&oldest(&lab, "fulls"));
     // Rows tell it to a home that has only imported.
     lab.sh("rm -r home/catalogs");
     lab.lose_tables();
@@ -932,10 +930,7 @@ fn after_an_import_an_incremental_lacks_what_its_base_does() {
         assert_good(&disk.backup("srv", &[]));
         disk.lab.run(["prune", "srv", "--keep-last", "1"]).ok();
     }
-    let versions = disk.lab.run(["versions", "srv", "--json"]).ok().stdout.clone();
-    let versions: Value = serde_json::from_str(&versions).unwrap();
-    let first = versions["versions"].as_array().unwrap().last().unwrap();
-    disk.restores(&format!("srv@{}", first["session"].as_str().unwrap()));
+    disk.restores(&oldest(&disk.lab, "srv"));
     // A full one that lacks nothing ends it.
     disk.mount();
     assert_good(&disk.backup("srv", &["--full"]));

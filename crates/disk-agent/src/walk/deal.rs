@@ -1,6 +1,6 @@
 //! Dealing the names that a walk comes to: each to the stream of its inode, with what the base has under it; and what the walk misses.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -31,6 +31,8 @@ pub(super) struct Deal<'a, 'b> {
     pub missed: Missed,
     /// The directory that was removed last, with all that was in it.
     last_gone: Option<Vec<u8>>,
+    /// The mount points that the last version found mounted and that messages do not write as they are, as they write them.
+    odd_mounts: HashSet<&'a str>,
     /// The names of mount points that the last version found mounted, by the directories that they lie in and that were not entered yet.
     pub mounted_last: HashMap<Vec<u8>, Vec<Vec<u8>>>,
 }
@@ -47,6 +49,7 @@ impl<'a, 'b> Deal<'a, 'b> {
             base,
             missed: Missed::default(),
             last_gone: None,
+            odd_mounts: walker.selection.mounts.odd(),
             mounted_last: walker.selection.mounts.last_by_dir(),
         }
     }
@@ -241,14 +244,10 @@ impl<'a, 'b> Deal<'a, 'b> {
     /// Whether something that was removed is a mount point that the last version found mounted, and that was not looked for by its
     /// name, as messages do not write it as it is.
     fn went_with_its_disk(&self, path: &[u8]) -> bool {
-        let Some(last) = self.walker.selection.mounts.last.as_ref() else { return false };
-        let is_looked_for = !last.iter().any(|path| path.contains('\\'));
-        let went_with_more = self.last_gone.as_ref().is_some_and(|gone| is_inside(path, gone));
-        if is_looked_for || went_with_more {
-            return false;
-        }
-        let text = path_text(path);
-        text.contains('\\') && last.contains(&format!("/{text}"))
+        let went_with_more = || self.last_gone.as_ref().is_some_and(|of| is_inside(path, of));
+        !self.odd_mounts.is_empty()
+            && !went_with_more()
+            && self.odd_mounts.contains(&*format!("/{}", path_text(path)))
     }
 
     fn push(&mut self, item: WalkItem) {

@@ -8,6 +8,7 @@ use std::process::Command;
 use capstan_devices::address::LibraryName;
 use capstan_devices::host::DeviceHost;
 use capstan_tape::changer::Place;
+use capstan_tape::lock::ANOTHER_HOST;
 use capstan_tape::{Changer, Read, Spot, TapeError};
 use support::tgt::Library;
 use support::{block, uml};
@@ -29,15 +30,16 @@ fn inside() {
     uml::inside(use_library);
 }
 
-fn open(node: &str) -> Box<dyn Changer> {
-    DeviceHost::default().library(&LibraryName::Scsi(node.to_owned())).unwrap()
+fn open(host: &DeviceHost, node: &str) -> Box<dyn Changer> {
+    host.library(&LibraryName::Scsi(node.to_owned())).unwrap()
 }
 
 fn use_library(tgt: &Library) {
-    let seen = DeviceHost::default().devices_here();
+    let host = DeviceHost::default();
+    let seen = host.devices_here();
     assert_eq!(seen.len(), 3);
     assert!(seen.iter().any(|s| s.is_changer && s.info.model == "STK L700"), "{seen:?}");
-    let mut library = open("/dev/sch0");
+    let mut library = open(&host, "/dev/sch0");
     for n in 1..=2 {
         let info = library.drive_info(n).unwrap();
         assert_eq!((info.serial, info.note), (Some(tgt.serial(&n.to_string())), None));
@@ -57,14 +59,16 @@ fn use_library(tgt: &Library) {
     assert_eq!(drive.read_block(&mut buffer).unwrap(), Read::Block(64 << 10));
     assert!(buffer == block(1, 64 << 10));
     // While a drive is used the robot is free, and the drive is nobody else's, by whatever name.
-    let mut other = open("/dev/sg3");
+    let mut other = open(&host, "/dev/sg3");
     let in_use = other.drive_info(2).unwrap().in_use.unwrap();
     assert!(in_use.contains(&format!("process {}", std::process::id())), "{in_use}");
+    let another = open(&DeviceHost::default(), "/dev/sch0").drive_info(2).unwrap().in_use;
+    assert_eq!(another.as_deref(), Some(ANOTHER_HOST));
     other.move_tape(Place::Slot(1), Place::Slot(8)).unwrap();
     let kept = other.move_tape(Place::Drive(2), Place::Slot(2)).unwrap_err();
     assert!(matches!(kept, TapeError::Busy { .. }), "{kept}");
     for name in ["/dev/nst1", "/dev/sg2"] {
-        let busy = open(name).open_drive(1).err().unwrap();
+        let busy = open(&host, name).open_drive(1).err().unwrap();
         assert!(matches!(busy, TapeError::Busy { .. }), "{busy}");
     }
     drive.unload().unwrap();

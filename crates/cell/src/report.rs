@@ -174,6 +174,10 @@ pub struct Selected {
     /// Those that were named by other paths, as symbolic links above them were followed: by these.
     #[serde(default)]
     pub through: BTreeMap<String, String>,
+    /// Those of its paths that the version before had and no PATH led to any more, while PATHs were missing: each may be what one of them
+    /// led to then, of which there was no record.
+    #[serde(default)]
+    pub unplaced: Vec<String>,
     /// Patterns of what was left out.
     pub exclude: Vec<String>,
     /// Exceptions to them.

@@ -264,3 +264,82 @@ fn after_an_import_what_a_link_above_replaced_is_kept_too() {
         has_above(&lab, "t", "cur/data", "kept");
     }
 }
+
+/// Nor is it known where a link above a path led. What no path leads to any more is kept, as it may be that.
+#[test]
+fn after_an_import_what_a_link_above_led_to_is_kept_too() {
+    // What happens, and the path that is kept.
+    let cases = [
+        ("ln -sfn none cur", "real/data"),
+        // What is kept is not there either.
+        ("rm cur; mv real away", "real/data"),
+        ("ln -sfn one cur", "real/data"),
+    ];
+    for (happens, was) in cases {
+        let lab = lab();
+        lab.sh("mkdir real; mv www real/data; ln -s real cur");
+        assert_eq!(backed_up_above(&lab, &[]).0, 0);
+        lab.sh("rm -rf home; cp -a real/data kept; cp -a cur link");
+        lab.run(["import", "medium"]).ok();
+        lab.run(["media", "adopt", "medium"]).ok();
+        lab.sh(happens);
+        let kept_was = lab.path(was).display().to_string();
+        let mut before = String::new();
+        for n in 0..3 {
+            lab.file("one/more", noise(20 + n, 500));
+            let (code, report) = backed_up_above(&lab, &["--incr"]);
+            assert_eq!((code, &report["method"]), (3, &"incr".into()), "{report:#}");
+            let [missing] = said(&report, "path-missing")[..] else { panic!("{report:#}") };
+            assert_eq!(missing["path"], kept_was.as_str());
+            let text = missing["error"].as_str().unwrap();
+            let named = lab.path("cur/data").display().to_string();
+            assert!(text.contains(&named) && text.contains("kept as it was"), "{text}");
+            assert!(said(&report, "less-selected").is_empty(), "{report:#}");
+            lab.run(["prune", "t", "--keep-last", "1"]).ok();
+            has_above(&lab, "t", was, "kept");
+            before = report["session"].as_str().unwrap().to_owned();
+        }
+        let dry = lab.run([&ABOVE[..], &["--dry-run", "--json"]].concat());
+        assert_eq!(said(&report(dry), "path-missing").len(), 1);
+        for method in ["--full", "--incr", "--full"] {
+            let (code, report) = backed_up_above(&lab, &[method]);
+            let [missing] = said(&report, "path-missing")[..] else { panic!("{report:#}") };
+            assert_eq!((code, &missing["path"]), (3, &kept_was.as_str().into()), "{report:#}");
+        }
+        lab.run(["prune", "t", "--keep-last", "1"]).ok();
+        has_above(&lab, &format!("t@{before}"), was, "kept");
+        // It leads there again.
+        lab.sh("rm -rf cur real; mkdir real; cp -a kept real/data; cp -a link cur");
+        let (code, report) = backed_up_above(&lab, &[]);
+        assert_eq!((code, said(&report, "path-missing").len()), (0, 0), "{report:#}");
+        assert!(said(&report, "less-selected").is_empty(), "{report:#}");
+        has_above(&lab, "t", was, "kept");
+        lab.run(["prune", "t", "--keep-last", "1"]).ok();
+        lab.run(["status", "t"]).ok();
+    }
+}
+
+/// Several links lead elsewhere, a path is new: all that none leads to is kept, and nothing is kept twice.
+#[test]
+fn after_an_import_all_that_several_paths_led_to_is_kept() {
+    let lab = lab();
+    lab.sh("mkdir real other; mv www real/data; cp -a real/data other/x; ln -s real cur; ln -s other/x two");
+    let first = ["backup", "cur/data", "two/", "one", "--to", "medium", "--name", "t", "--json"];
+    lab.run(first).ok();
+    lab.sh("rm -rf home; cp -a real/data kept");
+    lab.run(["import", "medium"]).ok();
+    lab.run(["media", "adopt", "medium"]).ok();
+    lab.sh("ln -sfn none cur; ln -sfn none two");
+    for _ in 0..2 {
+        let report = report(lab.run([&first[..], &["--incr"]].concat()));
+        assert_eq!(said(&report, "path-missing").len(), 2, "{report:#}");
+        has_above(&lab, "t", "real/data", "kept");
+        has_above(&lab, "t", "other/x", "kept");
+    }
+    // One of them is there again: that does not keep the other one from being kept.
+    lab.sh("ln -sfn other/x two");
+    let report = report(lab.run(first));
+    assert_eq!(said(&report, "path-missing").len(), 1, "{report:#}");
+    has_above(&lab, "t", "real/data", "kept");
+    has_above(&lab, "t", "other/x", "other/x");
+}

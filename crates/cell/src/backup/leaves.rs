@@ -89,10 +89,17 @@ fn what_leaves(before: &Selected, now: &Selected) -> Vec<String> {
             leaves.push(format!("{what} {}", listed(&of)));
         }
     };
-    let is_left = |path: &&String| !now.paths.iter().any(|root| is_below(path, root));
+    // Of what was kept for a path that is there again, that path is what it was kept for.
+    let is_placed = |path: &String| {
+        before.unplaced.contains(path) && now.paths.iter().any(|root| is_below(root, path))
+    };
+    let is_left =
+        |path: &&String| !now.paths.iter().any(|root| is_below(path, root)) && !is_placed(path);
     let (mut unnamed, mut led) = (Vec::new(), Vec::new());
     for path in before.paths.iter().filter(is_left) {
         match led_by(path, before, now) {
+            // Where what it was kept for leads now is backed up.
+            None if before.unplaced.contains(path) => led.push(path.clone()),
             None => unnamed.push(path.clone()),
             Some(by) if by == path => led.push(path.clone()),
             Some(by) => led.push(format!("{path} (by {by})")),
@@ -227,6 +234,14 @@ mod tests {
         assert_eq!(text, "led to no more by a symbolic link: /big/x (by /srv/x)");
         // One that is not named at all any more.
         assert_eq!(what_leaves(&old, &of(&["/etc"])).join("|"), "named no more: /41/x");
+    }
+
+    #[test]
+    fn what_was_kept_for_a_missing_path_is_not_called_unnamed() {
+        let kept = Selected { unplaced: texts(&["/real"]), ..of(&["/real", "/etc"]) };
+        assert_eq!(what_leaves(&kept, &of(&["/real/d", "/etc"])), [""; 0]);
+        let text = what_leaves(&kept, &of(&["/new/d", "/etc"])).join("|");
+        assert_eq!(text, "led to no more by a symbolic link: /real");
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub(super) struct Plan {
     pub(super) roots: Vec<Vec<u8>>,
     /// The paths that are named, each with the root that it is.
     pub(super) named: Vec<Named>,
+    /// Roots that no PATH leads to: they may be what those that are missing led to.
+    pub(super) unplaced: Vec<Vec<u8>>,
+    /// What the PATHs lead to of which nobody knows where they led, while there are such.
+    pub(super) open: Vec<Vec<u8>>,
     pub(super) name: String,
     pub(super) selection: Selection,
     pub(super) read: ReadOptions,
@@ -109,6 +113,8 @@ impl Cell {
         Ok(Plan {
             roots,
             named,
+            unplaced: Vec::new(),
+            open: Vec::new(),
             name: request.name.clone().unwrap_or(default_name),
             selection,
             read: ReadOptions {
@@ -164,9 +170,13 @@ impl Plan {
         let through = self.named.iter().filter(|of| of.trimmed() != of.root);
         let through = through.filter_map(|of| Some((text(&of.path)?, text(&of.root)?)));
         let roots = self.roots.iter().chain(&self.selection.inner_roots);
+        // What was never met is nothing that a later one takes less of.
+        let roots = roots.filter(|root| !self.open.contains(root));
+        let unplaced = self.unplaced.iter().map(|root| text(root));
         Some(Selected {
             paths: roots.map(|root| text(root)).collect::<Option<_>>()?,
             through: through.collect(),
+            unplaced: unplaced.collect::<Option<_>>()?,
             exclude: request.exclude.iter().map(|p| p.text.clone()).collect(),
             include: request.include.iter().map(|p| p.text.clone()).collect(),
             exclude_caches: request.exclude_caches,

@@ -492,19 +492,20 @@ pub fn roots(paths: &[impl AsRef<Path>]) -> Result<Roots, (String, std::io::Erro
         let path = source::written(path).map_err(refused)?;
         named.push(Named { path, root, missing });
     }
-    Ok(Roots { all: outermost(&named), named })
+    Ok(Roots { all: outermost(&named, &[]), named })
 }
 
 /// Of these paths, those that lie in what is walked for others.
 pub fn inner(named: &[Named]) -> Vec<Vec<u8>> {
-    let outer = outermost(named);
+    let outer = outermost(named, &[]);
     let inner = named.iter().map(|of| &of.root).filter(|root| !outer.contains(*root));
     inner.cloned().collect()
 }
 
-/// What is walked for these paths: sorted, none inside another.
-pub fn outermost(named: &[Named]) -> Vec<Vec<u8>> {
-    let mut roots: Vec<Vec<u8>> = named.iter().map(|of| of.root.clone()).collect();
+/// What is walked for these paths, and for those that nobody named: sorted, none inside another.
+pub fn outermost(named: &[Named], others: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let named = named.iter().map(|of| &of.root);
+    let mut roots: Vec<Vec<u8>> = named.chain(others).cloned().collect();
     roots.sort();
     roots.dedup();
     let all = roots.clone();

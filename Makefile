@@ -50,8 +50,9 @@ test: setup ## run all tests
 fmt: ## format the sources
 	$(CARGO) fmt --all
 
-lint: ## formatting and clippy, as the gate runs them
+lint: ## formatting, the order of the modules, and clippy, as the gate runs them
 	$(CARGO) fmt --all --check
+	tools/house.py --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 bench: setup build ## run the benchmarks

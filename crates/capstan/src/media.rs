@@ -2,10 +2,11 @@
 
 use capstan_cell::Cell;
 use capstan_cell::arrays::ArrayInfo;
-use capstan_cell::media::{Condition, Foreign, Initialise, Made, MediumInfo, place_shown};
+use capstan_cell::media::{Condition, MediumInfo, place_shown};
 use capstan_cell::observe::Stop;
 use capstan_cell::repair::RepairRequest;
 use capstan_cell::request::{CopyWhat, VerifyRequest};
+use capstan_cell::{Foreign, Initialise, Made};
 use capstan_devices::address::Address;
 use capstan_engine::message::path_text;
 use jiff::Timestamp;

@@ -1,6 +1,6 @@
 //! `capstan pool`: pools as lines, as pages, as JSON.
 
-use capstan_cell::media::PoolInfo;
+use capstan_cell::PoolInfo;
 use capstan_idb::{Pool, RotationSet};
 use serde_json::{Value, json};
 

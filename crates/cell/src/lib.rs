@@ -6,105 +6,22 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
-mod anomaly;
-mod array_members;
-pub mod arrays;
-mod at_hand;
-mod attached;
-pub mod away_files;
-mod backup;
-mod bottleneck;
-mod bring;
-mod bring_back;
-mod by_hand;
-mod cleaning;
-mod clock;
-mod closed_names;
-mod compare;
-mod consolidate;
-mod contents;
-mod copy;
-mod damaged;
-mod descendants;
-mod diff;
-mod drill;
-mod drive_key;
-mod eject;
-mod elsewhere;
-pub mod enough_drives;
+mod drives;
 mod error;
-mod expected;
-mod export;
-mod find;
-pub mod guard;
-mod history;
-mod hold;
-mod home_room;
-mod import;
-mod import_library;
-mod incremental;
-mod input;
-mod judge;
-mod keeper;
-pub mod keyring;
-mod known;
-mod lacking;
-pub mod leap;
-mod lease;
-pub mod library;
-mod lock;
-mod locks_on_media;
-mod losses;
+mod keys;
+mod kinds;
 pub mod media;
-mod mirror_gaps;
-mod mirrors_left;
-pub mod missing;
-mod mount_points;
-mod moves;
 mod names;
-pub mod names_key;
-mod object_detail;
 pub mod observe;
-mod one_object;
-mod other_names;
-mod outcome;
-mod presence;
 mod process;
-mod protect;
-pub mod prune;
-mod query;
-mod refused;
-pub mod repair;
-mod replica;
+mod queries;
+mod reading;
 pub mod report;
 pub mod request;
-mod restore;
-mod resume;
-mod robots;
-pub mod safety;
-mod same_bytes;
-mod seen;
 mod session;
-mod sides;
-mod spare;
-pub mod stage;
-mod stand_ins;
-mod status;
-mod take_ring;
-mod tape_arrays;
-mod tapes;
-mod tapes_wanted;
-mod tar;
-mod transfers;
-mod unfit;
-mod unlock;
-mod unread;
-mod verify;
-mod version;
+mod supply;
+mod upkeep;
 mod versions;
-mod waited;
-mod waits;
-mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -115,31 +32,49 @@ use capstan_engine::entropy::Entropy;
 use capstan_format::id::CellId;
 use capstan_idb::Idb;
 
-use keeper::Keeper;
+use process::keeper::Keeper;
 
-pub use backup::check_names;
 pub use capstan_catalog::diff::{Aspect, Change, ChangeKind, ChangeTotals};
 pub use capstan_catalog::listed::Listed;
 pub use capstan_idb::{Refusal, Refused};
-pub use cleaning::{DirtyDrive, Uses};
-pub use compare::Compared;
+pub use drives::cleaning::{DirtyDrive, Uses};
+pub use drives::library;
+pub use drives::tapes_wanted::TapeWanted;
 pub use error::{CellError, Result};
-pub use export::{ExportRequest, Exported};
-pub use input::{wait_for_command, wait_for_command_at_most};
-pub use lock::Locked;
-pub use locks_on_media::LockNotOnMedia;
+pub use keys::locks_on_media::LockNotOnMedia;
+pub use keys::take_ring::{TakenRing, ring_of_medium};
+pub use keys::{keyring, names_key};
+pub use kinds::backup::check_names;
+pub use kinds::compare::Compared;
+pub use kinds::restore::RestoreTotals;
+pub use kinds::{prune, repair, stage};
 pub use names::split_tags;
-pub use object_detail::ObjectDetail;
-pub use protect::VersionRef;
-pub use query::{Committed, Found, PassedOver, SessionInfo, Which};
-pub use refused::{RefusedNow, age_text};
-pub use restore::{Pick, RestoreTotals};
+pub use process::guard;
+pub use queries::export::{ExportRequest, Exported};
+pub use queries::object_detail::ObjectDetail;
+pub use queries::query::{Committed, Found, PassedOver, SessionInfo};
+pub use queries::status::{Health, LastSession, ObjectStatus};
+pub use queries::versions::{VersionInfo, VersionState};
+pub use report::Pick;
+pub use request::Which;
 pub use session::host;
-pub use status::{Health, LastSession, ObjectStatus};
-pub use take_ring::{TakenRing, ring_of_medium};
-pub use tapes_wanted::{TapeWanted, WaitingSession};
-pub use versions::{VersionInfo, VersionState};
-pub use waits::WaitNow;
+pub use session::input::{wait_for_command, wait_for_command_at_most};
+pub use session::refused::{RefusedNow, age_text};
+pub use session::waits::{WaitNow, WaitingSession};
+pub use supply::enough_drives;
+pub use supply::init::Initialise;
+pub use supply::label_rule::LabelRule;
+pub use supply::pools::PoolInfo;
+pub use supply::scratch::Made;
+pub use upkeep::lock::Locked;
+pub use upkeep::media::erase::{Erased, Foreign};
+pub use upkeep::media::forget::Forgotten;
+pub use upkeep::media::life::Recycled;
+pub use upkeep::media::vault::{Carried, Fetch, ToFetch, ToVault, VaultReport, Vaulting};
+pub use upkeep::{arrays, idb as safety};
+pub use versions::away_media::AwayMedium;
+pub use versions::protect::VersionRef;
+pub use versions::{leap, missing};
 
 /// A cell on one machine: its home with the internal database, and what opens keys. Clones are the same cell.
 #[derive(Clone)]
@@ -152,8 +87,8 @@ pub struct Cell {
     /// Opens its media, libraries and drives.
     devices: DeviceHost,
     entropy: Arc<Entropy>,
-    secrets: Arc<keyring::Secrets>,
-    opener: Arc<parking_lot::Mutex<unlock::Opener>>,
+    secrets: Arc<keys::keyring::Secrets>,
+    opener: Arc<parking_lot::Mutex<keys::unlock::Opener>>,
     mounts: Arc<MountTables>,
     /// Media that were passed over as they are not as they were last written, until a session says so: name and sentence.
     changed: Arc<parking_lot::Mutex<Vec<(capstan_engine::message::Code, String, String)>>>,
@@ -162,20 +97,20 @@ pub struct Cell {
 impl Cell {
     /// Opens the cell whose home is `home`; makes it where there is none. Sessions whose process died are marked
     /// incomplete. Refused is a home into which a recovery was begun that is not done.
-    pub fn open(home: &Path, secrets: keyring::Secrets) -> Result<Self> {
-        safety::refuse_half_recovered(home)?;
+    pub fn open(home: &Path, secrets: keys::keyring::Secrets) -> Result<Self> {
+        upkeep::idb::refuse_half_recovered(home)?;
         Self::open_begun(home, secrets)
     }
 
     /// The same, for the recovery itself.
-    pub(crate) fn open_begun(home: &Path, secrets: keyring::Secrets) -> Result<Self> {
+    pub(crate) fn open_begun(home: &Path, secrets: keys::keyring::Secrets) -> Result<Self> {
         let mounts = Arc::new(MountTables::default());
         media::refuse_unmounted_home(home, &mounts)?;
         let idb = Idb::open(home)?;
         if let Some(name) = idb.host() {
             session::call_host(name);
         }
-        presence::end_dead_sessions(&idb)?;
+        session::presence::end_dead_sessions(&idb)?;
         idb.order_what_has_none(session::now_us())?;
         let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
         let id = media::identity(&idb, &entropy)?;

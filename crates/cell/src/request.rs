@@ -16,8 +16,6 @@ use capstan_format::entry::Kind;
 pub use capstan_idb::{LogLevel, Protection};
 use serde::Serialize;
 
-use crate::query::Which;
-
 /// What to back up.
 #[derive(Debug, Clone)]
 pub enum Source {
@@ -367,4 +365,15 @@ pub struct ConsolidateRequest {
     pub new_medium: bool,
     /// Whether the tape drive is to encrypt; if not said, where the tape is encrypted by its drive.
     pub encrypt: Option<Encrypt>,
+}
+
+/// Which versions of each object are looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// The newest.
+    Newest,
+    /// The newest complete one that was begun by then, in microseconds since 1970.
+    AsOf(i64),
+    /// All.
+    All,
 }

@@ -129,6 +129,14 @@ pub struct Version {
     pub stands_for: Option<VersionId>,
 }
 
+impl Version {
+    /// Whether it is complete, and was begun by that time, in microseconds since 1970, where one is given.
+    pub fn is_complete_by(&self, as_of_us: Option<i64>) -> bool {
+        matches!(self.status, Status::Completed | Status::CompletedWithErrors)
+            && as_of_us.is_none_or(|at| self.created_us <= at)
+    }
+}
+
 /// One run of a backup, restore, verification, import and so on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use capstan_cell::media::LabelRule;
+use capstan_cell::LabelRule;
 use capstan_devices::address::{Address, LibraryName};
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 

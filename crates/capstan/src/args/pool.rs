@@ -1,6 +1,6 @@
 //! The options of `capstan pool`.
 
-use capstan_cell::media::LabelRule;
+use capstan_cell::LabelRule;
 use capstan_devices::address::LibraryName;
 use capstan_idb::{Allocation, RotationSet};
 use clap::{Args, Subcommand};

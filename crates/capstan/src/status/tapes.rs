@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use capstan_cell::media::AwayMedium;
+use capstan_cell::AwayMedium;
 use capstan_cell::stage::PoorMedium;
 use capstan_cell::{DirtyDrive, TapeWanted, WaitNow, WaitingSession};
 use capstan_engine::message::{path_text, shell_word};

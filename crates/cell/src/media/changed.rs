@@ -25,9 +25,8 @@ use super::{absent_tape, is_place_here, other_host, recorded, shown};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
-use crate::restore::is_complete_by;
+use crate::session::waited::patiently;
 use crate::session::{Ears, now_us};
-use crate::waited::patiently;
 
 /// So many of the last recorded segments are looked up at first.
 const LOOKED_UP: u32 = 16;
@@ -451,10 +450,8 @@ impl Cell {
         lost.extend(self.unsound_versions(&self.unsound_places()?)?.damaged.into_keys());
         // One of which the end is lost is incomplete.
         let kept = self.idb.versions_kept()?.into_iter().map(|(version, _)| version);
-        let complete: HashSet<VersionId> = kept
-            .filter(|version| is_complete_by(version, None))
-            .map(|version| version.id)
-            .collect();
+        let complete: HashSet<VersionId> =
+            kept.filter(|version| version.is_complete_by(None)).map(|version| version.id).collect();
         versions.retain(|(id, _)| lost.contains(id) || !complete.contains(id));
         let all = versions.len();
         let names: Vec<String> = versions.into_iter().filter_map(|(_, name)| name).collect();
@@ -641,7 +638,7 @@ fn is_same_directory(a: &Path, b: &Path) -> bool {
 }
 
 /// What can be done about a medium that was changed where it is, by what was found there.
-pub(super) fn ways(row: &Medium, address: &Address, found: &str) -> String {
+pub(crate) fn ways(row: &Medium, address: &Address, found: &str) -> String {
     let label = &row.label;
     let named = shell_word(address);
     if let Address::File(path) = address {

@@ -1,72 +1,55 @@
 //! Media and pools: what is known of each medium, the states of its life, its condition, whose it is, and which one a
 //! session takes.
 
-mod allocate;
-mod as_new;
-mod away;
-mod changed;
-mod condition;
-mod erase;
-mod failure;
-mod faults;
-mod forget;
-mod gone;
-mod hosts;
-mod keeps;
-mod label_rule;
-mod life;
-mod named;
-mod owner;
-mod place;
-mod pools;
-mod scratch;
-mod state;
-mod tape_use;
-mod vault;
-mod whereabouts;
+pub(crate) mod changed;
+pub(crate) mod condition;
+pub(crate) mod failure;
+pub(crate) mod faults;
+pub(crate) mod gone;
+pub(crate) mod hosts;
+pub(crate) mod keeps;
+pub(crate) mod libraries;
+pub(crate) mod named;
+pub(crate) mod owner;
+pub(crate) mod place;
+pub(crate) mod state;
+pub(crate) mod whereabouts;
 
-use capstan_engine::message::shell_word;
 use std::path::Path;
 
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
 use capstan_devices::host::DeviceHost;
+use capstan_devices::storage::Recorded;
+use capstan_devices::tape::Wanted;
+use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_format::keys::PairId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Holdings, Management, Medium};
+use capstan_idb::{Idb, Segment};
 use capstan_tape::Media;
 use capstan_tape::changer::Place;
 
-pub use self::away::AwayMedium;
-pub use self::condition::{Condition, Limits, limits_of};
-pub use self::erase::{Erased, Foreign};
-pub use self::forget::Forgotten;
-pub use self::label_rule::LabelRule;
-pub use self::life::{Initialise, Recycled};
-pub use self::pools::PoolInfo;
-pub use self::scratch::Made;
-pub use self::state::{Facts, MediumState};
-pub use self::vault::{Carried, Fetch, ToFetch, ToVault, VaultReport, Vaulting};
-pub use self::whereabouts::{TapeAt, place_shown};
-
-pub(crate) use self::allocate::unusable;
-pub(crate) use self::away::{Libraries, tape_away};
 pub(crate) use self::changed::Taken;
+pub use self::condition::{Condition, Limits, limits_of};
 pub(crate) use self::failure::WriteFailure;
 use self::hosts::look_here;
 pub(crate) use self::hosts::{at_other_host, is_elsewhere, is_place_here, other_host};
 use self::keeps::{Keeps, Kept};
-pub(crate) use self::life::{BLOCK_SIZE, check_location};
+pub(crate) use self::libraries::{Libraries, tape_away};
 pub(crate) use self::owner::{exported, identity, recorded};
 pub(crate) use self::place::{refuse_new_medium_of, refuse_unmounted_home};
+pub use self::state::{Facts, MediumState};
+pub use self::whereabouts::{TapeAt, place_shown};
 use crate::Cell;
-use crate::at_hand::recall;
-use crate::cleaning::DRIVES_MAX;
 use crate::error::{CellError, Result, plain};
-use crate::hold::wanted;
 use crate::session::now_us;
 
+/// In so many drives a tape may have asked for cleaning before it is thought to be at fault.
+pub(crate) const DRIVES_MAX: usize = 2;
+/// Block size of new media: 512 KiB. Two frames fill it, and a few blocks stay in a core's cache.
+pub(crate) const BLOCK_SIZE: u32 = 512 << 10;
 /// Least space that a medium's file system must have for a session to begin.
 pub(crate) const LEAST_SPACE: u64 = 8 << 20;
 
@@ -111,12 +94,12 @@ pub struct MediumInfo {
 
 /// What is found where a medium was last seen.
 #[derive(Default)]
-struct AtHand {
+pub(crate) struct AtHand {
     /// Members of an array that are lost.
     lost: Vec<String>,
     header: Option<MediumHeader>,
     problem: Option<String>,
-    absent: Option<String>,
+    pub(crate) absent: Option<String>,
     free_bytes: Option<u64>,
     used_bytes: Option<u64>,
     /// Where its tapes are, if they are in their libraries.
@@ -472,4 +455,25 @@ pub(crate) fn mb(bytes: u64) -> String {
 /// How a medium is named in messages.
 pub(crate) fn shown(id: MediumId, label: &str) -> String {
     format!("medium '{label}' ({})", id.short())
+}
+
+/// Refuses a place that cannot be shown.
+pub(crate) fn check_location(to: &str) -> Result<()> {
+    crate::names::check_text("where it goes", to)
+}
+
+/// Tells a tape where its segments lie, as far as its drive said so when they were written or imported.
+pub(crate) fn recall(idb: &Idb, address: &Address, medium: &FileMedium) -> Result<()> {
+    if !address.is_sequential() {
+        return Ok(());
+    }
+    let segments = idb.segments_of_medium(medium.header().medium)?;
+    let place = |s: Segment| Some(Recorded { number: s.number, segment: s.id, object: s.object? });
+    medium.recall(segments.into_iter().filter_map(place).collect());
+    Ok(())
+}
+
+/// The medium, as it is asked for where somebody puts it into its drive.
+pub(crate) fn wanted(row: &Medium) -> Wanted {
+    Wanted { medium: row.id, label: row.label.clone() }
 }

@@ -14,7 +14,7 @@ use capstan_idb::{ID_DIGITS_LEAST, Medium};
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
-use crate::library::known::may_travel;
+use crate::media::libraries::may_travel;
 
 impl Cell {
     /// The recorded medium that somebody names: by label, begin of its id, or the device on which it lies.

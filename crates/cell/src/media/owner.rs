@@ -13,12 +13,12 @@ use capstan_idb::{Idb, Medium};
 use super::{Condition, MediumInfo, label_for, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::import::key_records;
-use crate::keyring;
+use crate::keys::keyring;
+use crate::keys::records::key_records;
 use crate::names::{TEXT_MAX, bounded};
 use crate::observe::{Observer, Silent};
+use crate::session::waited::patiently;
 use crate::session::{Ears, host, now_us};
-use crate::waited::patiently;
 
 /// The identity of the cell whose database this is; made where there is none yet.
 pub(crate) fn identity(idb: &Idb, entropy: &Entropy) -> Result<CellId> {
@@ -142,7 +142,7 @@ impl Cell {
                 Err(CellError::BadInput(format!(
                     "{} is retired since {}: it is never written again; {way}`capstan media retire {word} --undo` if it is sound",
                     shown(id, label),
-                    crate::protect::local(us),
+                    crate::session::local(us),
                 )))
             }
         }
@@ -237,7 +237,7 @@ impl Cell {
     }
 
     /// Refuses a medium with encrypted backups where this home has no key ring.
-    pub(super) fn refuse_open(&self, medium: &FileMedium, address: &Address) -> Result<()> {
+    pub(crate) fn refuse_open(&self, medium: &FileMedium, address: &Address) -> Result<()> {
         if keyring::load(&self.home)?.is_some() {
             return Ok(());
         }
@@ -281,7 +281,7 @@ impl Cell {
     }
 
     /// The same, by the label that `label` chooses where all these media are known.
-    pub(super) fn put_medium_as(
+    pub(crate) fn put_medium_as(
         &self,
         at: &Placed,
         header: &MediumHeader,
@@ -319,7 +319,7 @@ impl Cell {
     }
 
     /// The same, at once.
-    pub(super) fn hold_now(&self, medium: &Medium) -> Result<Writable> {
+    pub(crate) fn hold_now(&self, medium: &Medium) -> Result<Writable> {
         let address = medium.device.parse()?;
         self.refuse_others(&address)?;
         let there = self.open_medium(medium)?;
@@ -331,7 +331,7 @@ impl Cell {
 }
 
 /// Refuses what was opened to write, where it is not the medium that was looked at.
-pub(super) fn refuse_other(seen: &FileMedium, now: &FileMedium) -> Result<()> {
+pub(crate) fn refuse_other(seen: &FileMedium, now: &FileMedium) -> Result<()> {
     let (was, is) = (seen.header(), now.header());
     match was.medium == is.medium {
         true => Ok(()),

@@ -9,7 +9,6 @@ mod taste;
 #[cfg(test)]
 mod tests;
 
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +22,7 @@ use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::queue::Queue;
 use capstan_engine::threads;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
+use parking_lot::Mutex;
 use rustix::io::Errno;
 
 pub use self::foresee::{EachForeseen, Fate, Foreseen, Nowhere, foresee};

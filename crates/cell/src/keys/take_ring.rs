@@ -1,0 +1,155 @@
+//! Taking a medium's key ring over for the backups of a home that has none.
+
+use std::cmp::Reverse;
+
+use capstan_devices::address::Address;
+use capstan_devices::host::DeviceHost;
+use capstan_engine::message::{Code, shell_word};
+use capstan_format::keys::{KeyRecord, KeyRing, Scope, Unlocked};
+
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::keys::keyring::{self, Secrets};
+use crate::keys::names_key;
+use crate::keys::records::key_records;
+use crate::keys::unlock::more_helpful;
+use crate::request::BackupRequest;
+use crate::session::{Ears, host};
+
+/// A key ring that was taken from a medium.
+#[derive(Debug)]
+pub struct TakenRing {
+    /// The ring.
+    pub ring: KeyRing,
+    /// What the secret opened of it.
+    pub unlocked: Unlocked,
+    /// The wrapped keys of the medium's backups.
+    pub records: Vec<KeyRecord>,
+}
+
+/// The newest key ring of a medium whose active pair a secret opens, with what that opens.
+///
+/// Whoever can alter a medium can put a ring of his own there, and would read what is written for it. Only who knows
+/// the secret can have made a lock of the active pair that it opens; older pairs and recipient locks prove nothing.
+pub fn ring_of_medium(
+    devices: &DeviceHost,
+    device: &Address,
+    secrets: &Secrets,
+) -> Result<TakenRing> {
+    devices.wait_for(device);
+    let medium = devices.medium(device)?;
+    let mut rings: Vec<KeyRing> = Vec::new();
+    let records = match medium.header().drive_key_record() {
+        // What is behind the header does not open yet.
+        Some(record) => vec![record?],
+        None => key_records(&medium, &medium.segments()?),
+    };
+    for record in records.iter().rev() {
+        if !rings.contains(record.ring()) {
+            rings.push(record.ring().clone());
+        }
+    }
+    if rings.is_empty() {
+        return Err(CellError::BadInput(format!(
+            "medium {} carries no key ring: its backups are not encrypted; `capstan key init` makes a new ring",
+            medium.header().label
+        )));
+    }
+    // Of rings with as many pairs the one written last: locks come and go.
+    rings.sort_by_key(|ring| Reverse(ring.list().len()));
+    let mut failure = None;
+    for ring in &rings {
+        let active = ring.active()?.id();
+        match keyring::unlock(ring, secrets) {
+            Ok(open) if open.scope(&active) == Some(Scope::All) => {
+                return match rings.iter().find_map(|other| successor(other, ring)) {
+                    None => Ok(TakenRing { ring: ring.clone(), unlocked: open, records }),
+                    Some(newer) => Err(CellError::BadInput(format!(
+                        "key {active} was replaced by key {newer} on this medium, which what was given does not \
+                         open; give what opens the newest key, or make a new ring with `capstan key init`"
+                    ))),
+                };
+            }
+            Ok(_) => {
+                let e = CellError::BadInput(format!(
+                    "what was given opens older keys or names only, not all of the active key {active}; give what \
+                     opens the newest key"
+                ));
+                failure = Some(more_helpful(failure, e));
+            }
+            Err(e) => failure = Some(more_helpful(failure, e)),
+        }
+    }
+    Err(failure.unwrap_or_else(|| CellError::BadInput("no key ring opens".to_owned())))
+}
+
+/// The active pair of a ring in which the active pair of `older` is a former one.
+fn successor(ring: &KeyRing, older: &KeyRing) -> Option<String> {
+    let former = older.active().ok()?.id();
+    let pairs = ring.list();
+    let (active, others) = pairs.split_last()?;
+    others.iter().any(|p| p.id == former).then(|| active.id.to_string())
+}
+
+impl Cell {
+    /// Says it where later backups are not encrypted, though those of an imported medium are.
+    pub(crate) fn warn_without_ring(
+        &self,
+        device: &Address,
+        label: &str,
+        ears: &Ears<'_>,
+    ) -> Result<()> {
+        if keyring::load(&self.home)?.is_none() {
+            let text = format!(
+                "new backups of this home are not encrypted: it has no key ring; `capstan key import {}` takes over \
+                 that of the medium",
+                shell_word(device)
+            );
+            ears.say(Code::NotEncrypted, "cell", label, text);
+        }
+        Ok(())
+    }
+
+    /// Refuses a backup that would lie in clear though this home's are encrypted: its key ring was lost. Nothing is refused where
+    /// that is asked for.
+    pub(crate) fn refuse_in_clear(&self, request: &BackupRequest, name: &str) -> Result<()> {
+        if request.encrypt.is_some() || keyring::load(&self.home)?.is_some() {
+            return Ok(());
+        }
+        let host = host();
+        let objects = self.idb.objects_by_name(name)?;
+        let last = match objects.into_iter().find(|o| o.host == host) {
+            Some(object) => self.idb.versions_of(object.id)?.into_iter().find(|v| !v.null_device),
+            None => None,
+        };
+        let names = self.home.join(names_key::FILE_NAME);
+        let why = match last {
+            Some(v) if v.key.is_some() => "the last one of this name is encrypted".to_owned(),
+            // Nobody is surprised a second time.
+            Some(_) => return Ok(()),
+            None if names.exists() => format!("{} is of one", names.display()),
+            None => return Ok(()),
+        };
+        Err(CellError::BadInput(format!(
+            "a backup of '{name}' would not be encrypted: there is no key ring in {}, and {why}; bring {} back, or take the ring of a \
+             medium over with `capstan key import MEDIUM`; --encrypt off says that it is to lie in clear",
+            self.home.display(),
+            keyring::FILE_NAME
+        )))
+    }
+
+    /// Says it where a backup is not encrypted, though earlier ones of the same name are.
+    pub(crate) fn warn_not_encrypted(&self, name: &str, ears: &Ears<'_>) -> Result<()> {
+        for object in self.idb.objects_by_name(name)? {
+            if self.idb.versions_of(object.id)?.iter().any(|v| v.key.is_some()) {
+                let text = format!(
+                    "this backup is not encrypted, as there is no key ring in {}; earlier ones of this name are",
+                    self.home.display()
+                );
+                ears.say(Code::NotEncrypted, "cell", name, text);
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! A dry run: what a backup would do, name by name, and its counts. Nothing is written, and no tape is loaded for it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use capstan_disk_agent::backup::{EachForeseen, Nowhere, foresee};
+use capstan_disk_agent::squeeze::Ladder;
+use capstan_disk_agent::walk::BaseCursor;
+use capstan_engine::meter::Meters;
+use capstan_format::id::MediumId;
+use capstan_format::keys::{KeyRecord, SessionKeys};
+
+use super::job::{HandedOver, Job, Written};
+use super::plan::Plan;
+use crate::Cell;
+use crate::drives::drive_key::ByDrive;
+use crate::error::Result;
+use crate::observe::{Observer, Stop};
+use crate::report::Report;
+use crate::request::{BackupRequest, Encrypt, Source};
+use crate::session::{Ears, now_us};
+
+impl Cell {
+    /// What a backup would do: calls with what becomes of each name, and gives the report of a dry run.
+    pub fn foresee_backup(
+        &self,
+        request: &BackupRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+        each: &mut EachForeseen<'_>,
+    ) -> Result<Report> {
+        let mut request = request.clone();
+        self.check_encryption(&request)?;
+        if let Some(pool) = &request.pool {
+            let by_drive = ByDrive::of_backup(request.encrypt);
+            let mut passed = Vec::new();
+            self.pass_over_without_drive(pool, &request, &mut passed)?;
+            request.device = self.allocate(pool, by_drive, &passed, true)?.device.parse()?;
+        }
+        let ears = Ears::new(observer);
+        let plan = self.plan(&request, &ears)?;
+        if !plan.null {
+            self.refuse_in_clear(&request, &plan.name)?;
+        }
+        self.foresee_devices(&request)?;
+        self.dry_run(&request, plan, ears, stop, now_us(), each)
+    }
+
+    /// The same of what is planned.
+    pub(super) fn dry_run(
+        &self,
+        request: &BackupRequest,
+        plan: Plan,
+        ears: Ears<'_>,
+        stop: &Stop,
+        started_us: i64,
+        each: &mut EachForeseen<'_>,
+    ) -> Result<Report> {
+        let by_drive = request.encrypt == Some(Encrypt::Drive);
+        let keys = if by_drive { None } else { self.session_keys(&ears)? };
+        let media = self.media_foreseen(request)?;
+        let job = self.job(request, plan, ears, &media, keys.as_ref(), started_us)?;
+        job.foresee(self, keys.as_ref(), started_us, stop, each)
+    }
+
+    /// The media that would be written, as far as that is known: which tape it is, shows when it is loaded, and it is taken that the
+    /// last version is on it.
+    fn media_foreseen(&self, request: &BackupRequest) -> Result<Vec<MediumId>> {
+        let devices = std::iter::once(&request.device).chain(&request.mirrors).collect();
+        let (written, _) = self.without_away(request, devices)?;
+        let kept = written.into_iter().filter(|a| !a.keeps_nothing() && a.tapes().is_empty());
+        kept.map(|address| match self.devices.medium(address) {
+            Ok(there) => Ok(there.header().medium),
+            // One that is made has nothing yet.
+            Err(_) => Ok(MediumId(self.new_id()?)),
+        })
+        .collect()
+    }
+}
+
+impl Job<'_> {
+    fn foresee(
+        mut self,
+        cell: &Cell,
+        keys: Option<&(SessionKeys, KeyRecord)>,
+        started_us: i64,
+        stop: &Stop,
+        each: &mut EachForeseen<'_>,
+    ) -> Result<Report> {
+        let ladder = Arc::new(Ladder::default());
+        let mut cursor = self.cursor.take();
+        let is_of_paths = matches!(self.request.source, Source::Paths(_));
+        if let Some(stream) = self.streams(cell, keys, &ladder)?.pop().filter(|_| is_of_paths) {
+            let backup = self.agent(Arc::new(Nowhere), &Arc::new(Meters::default()), stop);
+            let base = cursor.as_mut().map(|c| c as &mut dyn BaseCursor);
+            foresee(&backup, &self.plan.roots, base, stream, each)?;
+        }
+        let ending = self.ending(cell, &HandedOver::all(), stop.0.load(Relaxed), 0)?;
+        let written = Written {
+            media: &[],
+            media_change_s: 0.0,
+            elapsed_s: (now_us() - started_us) as f64 / 1e6,
+            rate_sustained: 0.0,
+            bytes: 0,
+            device_full: false,
+            device_failed: false,
+            full_media: &[],
+            device_lost: false,
+            encryption: None,
+        };
+        let mut report = self.report(&ending, &written);
+        let would = match self.plan.method.as_str() {
+            "incr" => "it would be incremental".to_owned(),
+            method => format!("it would be {method}"),
+        };
+        report.notes.insert(0, would);
+        report.session = String::new();
+        report.method = "dry run".to_owned();
+        self.ears.fill(&cell.devices, &mut report);
+        Ok(report)
+    }
+}

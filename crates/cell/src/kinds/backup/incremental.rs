@@ -1,0 +1,309 @@
+//! Incremental backups: which version one builds on, and whether that can be built on.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+
+use capstan_catalog::places::SegmentPlace;
+use capstan_catalog::version::{Merged, chain};
+use capstan_devices::address::{Address, LibraryName};
+use capstan_engine::message::Code;
+use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
+use capstan_idb::{Object, Status, Version};
+
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::keys::names_key;
+use crate::kinds::backup::resume::Cursor;
+use crate::reading::version::VersionView;
+use crate::request::Level;
+use crate::session::Ears;
+
+/// What makes incrementals run where no secret is at hand.
+const NAMES_KEY_HELPS: &str = "; `capstan key names`, with a secret at hand, makes or completes the key with which incrementals run \
+                               unattended";
+
+/// So many of the last versions are looked at for one that is kept together with what is written.
+const CANDIDATES: usize = 64;
+
+/// What an incremental builds on.
+pub(crate) struct Based<'a> {
+    pub version: VersionId,
+    /// The session that completed it.
+    pub session: SessionId,
+    pub cursor: Cursor<'a>,
+}
+
+impl Cell {
+    /// Whether a backup ended before it committed anything.
+    fn has_nothing(&self, version: &Version) -> Result<bool> {
+        let is_ended = matches!(version.status, Status::Incomplete | Status::Failed);
+        Ok(is_ended && !self.idb.has_segments(version.id)?)
+    }
+
+    /// Whether the last backup of an object was a full one that ended before it committed anything.
+    pub(crate) fn began_full_in_vain(&self, object: &Object) -> Result<bool> {
+        let versions = self.idb.versions_of(object.id)?;
+        match versions.iter().find(|v| !v.null_device) {
+            Some(last) => Ok(last.method == Level::Full.to_string() && self.has_nothing(last)?),
+            None => Ok(false),
+        }
+    }
+
+    /// The version that a backup builds on; `None` if it is a full one, or has to be one, which is said where something else
+    /// was asked for, or could be expected. It may lie on any number of media. Where nothing was asked for, it is the last one that is kept
+    /// together with the media that are written, so that disks that take turns are each enough by themselves, and encrypted if this one
+    /// is: who begins to encrypt wants all encrypted.
+    pub(crate) fn base_for(
+        &self,
+        object: &Object,
+        asked: Option<Level>,
+        media: &[MediumId],
+        encrypted: bool,
+        ears: &Ears<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<Based<'_>>> {
+        let level = asked.unwrap_or(Level::Incremental);
+        if level == Level::Full {
+            return Ok(None);
+        }
+        let mut versions = self.idb.versions_of(object.id)?;
+        versions.retain(|v| !v.null_device);
+        let full = |why: &str| {
+            let text = format!("a full backup is made: {why}");
+            ears.say(Code::NoBase, "cell", &object.name, text);
+        };
+        let Some(base) = versions.iter().find(|v| is_base(v, level)) else {
+            // One that failed said so then: what the next one did instead, maybe at once, surprises nobody.
+            let mut is_first = true;
+            for version in &versions {
+                is_first &= matches!(version.status, Status::Failed | Status::Running)
+                    || self.has_nothing(version)?;
+            }
+            match (is_first, asked) {
+                // The first, or one after all were given up.
+                (true, None) => {}
+                (true, Some(_)) => {
+                    let text = format!(
+                        "a full backup is made: there is no version that {level} builds on"
+                    );
+                    ears.say(Code::Adapted, "cell", &object.name, text);
+                }
+                (false, _) => full(&format!(
+                    "none of its earlier versions is complete and of a level that {level} builds on"
+                )),
+            }
+            return Ok(None);
+        };
+        let mut base = base;
+        if asked.is_none() {
+            let mut candidates = versions.iter().filter(|v| is_base(v, level)).take(CANDIDATES);
+            let together = candidates.find(|version| {
+                // Why it cannot be looked at is why it cannot be built on.
+                self.apart(version.id, media).map_or(true, |apart| apart.is_empty())
+            });
+            let Some(together) = together else {
+                full(&format!(
+                    "the last version lies on {}, and this one is to be enough by itself; --incr builds on that all the same",
+                    self.apart(base.id, media)?.join(", ")
+                ));
+                return Ok(None);
+            };
+            base = together;
+        }
+        let opened = match self.lost_of(base.id)? {
+            Some(why) => Err(CellError::BadInput(format!("the last version is not whole: {why}"))),
+            None => self.open_base(base),
+        };
+        match opened {
+            Ok(based) if asked.is_none() && !based.cursor.is_all_encrypted(encrypted) => {
+                full(match encrypted {
+                    true => {
+                        "this one is encrypted, and what it would build on is not; --incr builds on that all the same"
+                    }
+                    false => {
+                        "what it would build on is encrypted, and this one is not; --incr builds on that all the same"
+                    }
+                });
+                Ok(None)
+            }
+            Ok(based) if asked.is_none() => Ok(Some(based)),
+            Ok(based) => {
+                let apart = self.apart(base.id, media)?;
+                if !apart.is_empty() {
+                    notes.push(format!(
+                        "this builds on what lies on {}: a restore needs both; --full makes a backup that is enough by itself",
+                        apart.join(", ")
+                    ));
+                }
+                Ok(Some(based))
+            }
+            Err(e) => {
+                let mut text = format!(
+                    "what {level} builds on is not all at hand: {}",
+                    crate::error::chain(&e)
+                );
+                if e.is_of_keys() {
+                    notes.push(self.full_for_want_of_keys());
+                    text.push_str(NAMES_KEY_HELPS);
+                }
+                full(&text);
+                Ok(None)
+            }
+        }
+    }
+
+    /// What a report says of a backup that is full because the names of the last one do not open.
+    fn full_for_want_of_keys(&self) -> String {
+        match names_key::load(&self.home) {
+            Ok(Some(_)) => "this is a full backup: the names of the last one are encrypted, and the names key of this home, \
+                            which was made later, does not open them; those that follow build on this one. `capstan key names`, \
+                            with a secret, lets it open the earlier ones too"
+                .to_owned(),
+            _ => "this is a full backup: the names of the last one are encrypted, and nothing at hand opens them; give \
+                  CAPSTAN_PASSPHRASE or a key file, or let `capstan key names` make a names key, with which incrementals \
+                  run unattended"
+                .to_owned(),
+        }
+    }
+
+    /// Labels of the media that a base lies on and that whoever keeps those that are written may not know of: what lies there lies not on
+    /// these, was not staged from them, and they are neither of the same pool nor of the same library.
+    fn apart(&self, base: VersionId, media: &[MediumId]) -> Result<Vec<String>> {
+        let view = VersionView::open(self, base)?;
+        let mut staged = HashMap::new();
+        let mut copies: Option<HashSet<SegmentId>> = None;
+        let mut labels: Vec<String> = Vec::new();
+        let mut kin = HashMap::new();
+        // A night in which nothing changed is in the chain as well, with no more than its end.
+        for segment in view.segments.iter().chain(&view.ends()?) {
+            let places = segment.whole_places();
+            let mut near = places.iter().any(|(_, id, _)| media.contains(id));
+            let mut by_it = false;
+            for medium in media.iter().filter(|_| !near) {
+                by_it |= match staged.entry((segment.by, *medium)) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(new) => *new.insert(self.was_staged(segment.by, *medium)?),
+                };
+            }
+            // What was staged away is there as copies. What is as it was written is on another disk that was in the same place then.
+            if by_it {
+                let copies = match &mut copies {
+                    Some(copies) => copies,
+                    none => none.insert(self.copies_in(base)?),
+                };
+                near = places.iter().all(|(id, ..)| copies.contains(id));
+            }
+            for (_, on, _) in &places {
+                near |= match kin.entry(*on) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(new) => *new.insert(self.are_kept_together(*on, media)?),
+                };
+            }
+            let Some((_, on, _)) = places.first().filter(|_| !near) else { continue };
+            if let Some(row) = self.idb.medium(*on)?
+                && !labels.contains(&row.label)
+            {
+                labels.push(row.label);
+            }
+        }
+        Ok(labels)
+    }
+
+    /// The segments of a version, and of what it builds on, that are copies.
+    fn copies_in(&self, version: VersionId) -> Result<HashSet<SegmentId>> {
+        let mut copies = HashSet::new();
+        for version in chain(&self.idb, version)? {
+            copies.extend(self.idb.copies_of_version(version.id)?.into_keys());
+        }
+        Ok(copies)
+    }
+
+    /// Whether a medium is of the pool or of a library of one of these. An array of tapes is of each library that its tapes are of.
+    pub(crate) fn are_kept_together(&self, medium: MediumId, media: &[MediumId]) -> Result<bool> {
+        let of = |id| -> Result<_> {
+            let tapes = self.tapes_of(id).into_iter().map(|tape| tape.library);
+            Ok((self.idb.management(id)?.pool, tapes.collect::<Vec<LibraryName>>()))
+        };
+        let (pool, libraries) = of(medium)?;
+        for other in media {
+            let (its_pool, its_libraries) = of(*other)?;
+            let has_library = || libraries.iter().any(|library| its_libraries.contains(library));
+            if pool.is_some() && pool == its_pool || has_library() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether what a session wrote lay on a medium and was brought elsewhere from there. Nothing but a stage takes segments
+    /// of a version from a medium that keeps its identity and leaves the version. Sessions name their device; there is one medium
+    /// in a directory, on tape there are others that it may have gone on on.
+    fn was_staged(&self, session: SessionId, medium: MediumId) -> Result<bool> {
+        let (Some(session), Some(medium)) = (self.idb.session(session)?, self.idb.medium(medium)?)
+        else {
+            return Ok(false);
+        };
+        let on_disk = medium.device.parse::<Address>().is_ok_and(|a| !a.is_sequential());
+        // A session that ended before wrote a medium that was given up since.
+        let on_this = session.ended_us.unwrap_or(session.started_us) >= medium.created_us;
+        let device = session.device.as_str();
+        let there = device == medium.device || device.split(", ").any(|d| d == medium.device);
+        Ok(on_disk && on_this && there)
+    }
+
+    /// Opens a version and all that it builds on; an error if any segment of them cannot be opened.
+    fn open_base(&self, base: &Version) -> Result<Based<'_>> {
+        let mut view = VersionView::open(self, base.id)?;
+        let damaged = self.idb.damaged_places()?;
+        for place in &view.segments {
+            self.refuse_damaged(place, &damaged)?;
+            view.require_or_known_away(place)?;
+        }
+        // A session without data is in the chain as well: without its end a restore does not know the version.
+        for place in view.ends()? {
+            view.require_or_known_away(&place)?;
+        }
+        self.add_keys(&mut view, false)?;
+        let session = self.writer_of(base.id)?.map(|s| s.id);
+        Ok(Based {
+            version: base.id,
+            session: session.unwrap_or(SessionId(base.id.0)),
+            cursor: Cursor::new(Merged::with_sums(view.into_rows())?),
+        })
+    }
+}
+
+impl Cell {
+    /// Refuses a segment that is only on media which the last verification found damaged, or on tapes that are not as they were last
+    /// written: the source has its files still. What lies in a directory is opened, so it need not be taken from what is recorded.
+    fn refuse_damaged(
+        &self,
+        place: &SegmentPlace,
+        damaged: &HashSet<(MediumId, SegmentId)>,
+    ) -> Result<()> {
+        let mut why_not = None;
+        for (segment, medium, _) in place.whole_places() {
+            let of = self.idb.management(medium)?;
+            let why = match (of.damaged_us, of.changed_us) {
+                (Some(_), _) => {
+                    "was found damaged; `capstan verify --medium` says whether it still is".into()
+                }
+                (None, Some(_)) if self.is_on_tape(medium)? => {
+                    let what = of.changed_why.unwrap_or_default();
+                    format!("is not as it was last written: {what}")
+                }
+                _ if damaged.contains(&(medium, segment)) => "has some of it damaged".into(),
+                _ => return Ok(()),
+            };
+            why_not = why_not.or(Some((medium, why)));
+        }
+        let Some((medium, why)) = why_not else { return Ok(()) };
+        let label = self.idb.medium(medium)?.map_or_else(|| medium.short(), |m| m.label);
+        Err(CellError::BadInput(format!("medium '{label}' {why}")))
+    }
+}
+
+fn is_base(version: &Version, level: Level) -> bool {
+    let lower = version.method.parse::<Level>().is_ok_and(|of| level.builds_on(of));
+    version.is_complete_by(None) && lower && !version.null_device
+}

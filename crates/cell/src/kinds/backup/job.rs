@@ -1,0 +1,556 @@
+//! One object's backup: what it builds on or goes on with, its session on record, its streams, its report.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use capstan_devices::address::Address;
+use capstan_disk_agent::backup::{Backup, Counters, KnownFiles};
+use capstan_disk_agent::linux::used::used;
+use capstan_disk_agent::owners::OwnerNames;
+use capstan_disk_agent::squeeze::{Ladder, Squeeze};
+use capstan_disk_agent::stream::{Sealers, StreamOptions};
+use capstan_disk_agent::walk::BaseCursor;
+use capstan_engine::link::{BlockPort, LinkClosed};
+use capstan_engine::message::Code;
+use capstan_engine::meter::Meters;
+use capstan_format::id::{MediumId, ObjectId, SessionId, StreamId, VersionId};
+use capstan_format::keys::{FrameSealer, KeyRecord, Purpose, SessionKeys};
+use capstan_format::record::{OtherEnd, SessionEnd, SessionLabel, StreamLabel, StreamNames};
+use capstan_idb::{LogLevel, Object, Session, Status, Totals, Version};
+
+use super::plan::Plan;
+use super::switched::say_missing;
+use super::{devices_of, no_match};
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::kinds::backup::known::ByInode;
+use crate::kinds::backup::resume::{Cursor, resumable};
+use crate::names;
+use crate::observe::Stop;
+use crate::report::Report;
+use crate::request::{BackupRequest, Encrypt, Level, Source};
+use crate::session::input::Input;
+use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::versions::lacking::Said;
+
+/// An object that is backed up.
+pub(super) struct Job<'a> {
+    pub request: &'a BackupRequest,
+    pub plan: Plan,
+    /// What is said of it.
+    pub ears: Ears<'a>,
+    pub label: SessionLabel,
+    /// Whether it was backed up before.
+    pub is_known: bool,
+    /// Whether its version was begun by an earlier session.
+    pub goes_on: bool,
+    base_session: Option<SessionId>,
+    /// The version that it builds on. A resumed run's base is its own version: that has not all of what it refers to.
+    based_on: Option<VersionId>,
+    /// What the disk agent looks names up in.
+    pub cursor: Option<Cursor<'a>>,
+    /// What it looks inodes up in.
+    known: Option<ByInode<'a>>,
+    pub counters: Counters,
+    /// Files and bytes to expect.
+    pub expected: (u64, u64),
+    /// Whether these are what file systems say is used on them.
+    pub is_about: bool,
+}
+
+/// Whether all of a job was handed to the media agent, and why its input failed. By default, of a disk agent that ended without
+/// a word, it was not.
+pub(super) struct HandedOver {
+    whole: std::result::Result<(), LinkClosed>,
+    input_failed: Option<String>,
+}
+
+impl Default for HandedOver {
+    fn default() -> Self {
+        Self { whole: Err(LinkClosed), input_failed: None }
+    }
+}
+
+impl HandedOver {
+    /// All of it was.
+    pub fn all() -> Self {
+        Self { whole: Ok(()), input_failed: None }
+    }
+
+    /// Whether all of it was, and its input did not fail.
+    pub fn is_well(&self) -> bool {
+        self.whole.is_ok() && self.input_failed.is_none()
+    }
+}
+
+/// How a job ended, as far as it shows before its medium has all of it.
+pub(super) struct Ending {
+    pub status: Status,
+    pub totals: Totals,
+    input_failed: bool,
+    /// The paths that its version lacks.
+    lacks: Vec<String>,
+    /// Its end for the medium; none of a session that did not come to its end.
+    pub end: Option<SessionEnd>,
+}
+
+impl Ending {
+    /// The same, as it stands beside the end of the session that a segment names.
+    pub fn beside(&self, session: &SessionLabel) -> Option<OtherEnd> {
+        self.end.clone().map(|end| OtherEnd { session: session.clone(), end })
+    }
+}
+
+/// What of a report is of all jobs that were written together.
+#[derive(Clone, Copy)]
+pub(super) struct Written<'a> {
+    pub media: &'a [String],
+    pub media_change_s: f64,
+    pub elapsed_s: f64,
+    pub rate_sustained: f64,
+    pub bytes: u64,
+    pub device_full: bool,
+    pub device_failed: bool,
+    /// Of several media those that were full.
+    pub full_media: &'a [MediumId],
+    /// Whether that was since its drive could not be reached.
+    pub device_lost: bool,
+    pub encryption: Option<Encrypt>,
+}
+
+impl Cell {
+    /// Settles what an object is backed up as, to these media.
+    pub(super) fn job<'a>(
+        &'a self,
+        request: &'a BackupRequest,
+        mut plan: Plan,
+        ears: Ears<'a>,
+        media: &[MediumId],
+        keys: Option<&(SessionKeys, KeyRecord)>,
+        started_us: i64,
+    ) -> Result<Job<'a>> {
+        let known = self.object_backed_up(&plan.name)?;
+        let object = match &known {
+            Some(o) => o.id,
+            None => ObjectId(self.new_id()?),
+        };
+        let switched = self.look_above(known.as_ref(), &mut plan)?;
+        if let Some(object) = known.as_ref().filter(|_| !plan.null) {
+            self.say_what_leaves(object, request, &plan, &ears)?;
+        }
+        no_match::say_useless(request, &plan, &ears);
+        // An input begins anew each time: there is nothing to go on with.
+        let resume = request.resume && matches!(request.source, Source::Paths(_));
+        let resumed = match (&known, resume) {
+            (Some(o), true) => resumable(self, o, &ears)?,
+            _ => None,
+        };
+        let started_us = resumed
+            .as_ref()
+            .map_or(started_us, |r| started_us.max(r.parent_started_us.saturating_add(1)));
+        let by_drive = request.encrypt == Some(Encrypt::Drive);
+        if keys.is_none() && !by_drive && !plan.null {
+            // Again, as what the media have beyond the database is known by now: the home may be an older one.
+            self.refuse_in_clear(request, &plan.name)?;
+            self.warn_not_encrypted(&plan.name, &ears)?;
+        }
+        // Neither an input nor a test of the source's speed builds on anything.
+        let never = plan.roots.is_empty() || plan.null && request.level.is_none();
+        let mut wanted = if never { Some(Level::Full) } else { request.level };
+        // What was to be gone on with was a full backup, and has nothing: this one is begun in its place.
+        if resume
+            && resumed.is_none()
+            && wanted.is_none()
+            && let Some(object) = &known
+            && self.began_full_in_vain(object)?
+        {
+            wanted = Some(Level::Full);
+        }
+        let based = match (&known, &resumed) {
+            (Some(o), None) => {
+                self.base_for(o, wanted, media, keys.is_some(), &ears, &mut plan.notes)?
+            }
+            (None, _) if wanted != Some(Level::Full) && !plan.null => {
+                self.say_why_full(&plan, media, &ears)?;
+                None
+            }
+            _ => None,
+        };
+        let (method, base) = match (&resumed, &based) {
+            (Some(r), _) => (r.version.method.clone(), r.version.base),
+            (None, Some(b)) => (wanted.unwrap_or(Level::Incremental).to_string(), Some(b.version)),
+            (None, None) => (Level::Full.to_string(), None),
+        };
+        plan.method = method;
+        plan.never(self, request)?;
+        let builds_on = resumed.is_some() || based.is_some();
+        say_missing(&plan, &switched, builds_on, &ears);
+        self.look_for_links(known.as_ref(), builds_on, &mut plan, &ears)?;
+        if !plan.roots.is_empty() {
+            plan.selection.mounts = self.mount_points(known.as_ref().map(|o| o.id))?;
+        }
+        let version = resumed.as_ref().map_or(VersionId(self.new_id()?), |r| r.version.id);
+        let label = SessionLabel {
+            session: SessionId(self.new_id()?),
+            object,
+            version,
+            parent: resumed.as_ref().map(|r| r.parent),
+            base,
+            started_us,
+            key: keys.map(|(k, _)| k.id),
+            cipher: keys.map(|(_, r)| r.cipher()),
+            state_us: None,
+            stands_for: None,
+        };
+        let by_inode = base.map(|version| ByInode::of(self, version)).transpose()?;
+        let is_full = base.is_none();
+        let mut expected = self.expected(object, version, is_full)?;
+        let mut is_about = false;
+        if expected == (0, 0) && is_full && request.sizes.is_none() && !plan.roots.is_empty() {
+            let devices = std::iter::once(&request.device).chain(&request.mirrors);
+            let aside: Vec<_> = devices.flat_map(Address::directories).collect();
+            if let Some(used) = used(&plan.roots, request.one_file_system, &aside) {
+                (expected, is_about) = ((used.inodes, used.bytes), true);
+            }
+        }
+        Ok(Job {
+            request,
+            plan,
+            ears,
+            label,
+            is_known: known.is_some(),
+            goes_on: resumed.is_some(),
+            base_session: based.as_ref().map(|b| b.session),
+            based_on: based.as_ref().map(|b| b.version),
+            cursor: resumed.map(|r| r.cursor).or(based.map(|b| b.cursor)),
+            known: by_inode,
+            counters: Counters::default(),
+            expected,
+            is_about,
+        })
+    }
+
+    /// Files and bytes to expect: what the object's last complete version has. How many bytes changed nobody knows: of a backup
+    /// that is not full only files are expected, which are all looked at.
+    fn expected(&self, object: ObjectId, but: VersionId, is_full: bool) -> Result<(u64, u64)> {
+        #[derive(Default, serde::Deserialize)]
+        #[serde(default)]
+        struct OfReport {
+            expected_restore: Option<OfAll>,
+        }
+        #[derive(serde::Deserialize)]
+        struct OfAll {
+            bytes: u64,
+        }
+        for version in self.idb.versions_of(object)?.into_iter().filter(|v| v.id != but) {
+            let session = self.writer_of(version.id)?.filter(|s| s.status == Status::Completed);
+            let Some(session) = session else { continue };
+            if !is_full {
+                return Ok((session.files, 0));
+            }
+            // What it read is not what it has, unless it was a full one.
+            let report = session.report.as_deref().map(serde_json::from_str::<OfReport>);
+            let all = report.and_then(|r| r.ok()).and_then(|r| r.expected_restore);
+            let own = version.base.is_none().then_some(session.bytes_read);
+            return Ok((session.files, all.map(|all| all.bytes).or(own).unwrap_or(0)));
+        }
+        Ok((0, 0))
+    }
+
+    /// What a stream of a session is made with.
+    pub(crate) fn stream_options(
+        &self,
+        names: &StreamNames,
+        label: &SessionLabel,
+        keys: Option<&(SessionKeys, KeyRecord)>,
+        crc: bool,
+        squeeze: Squeeze,
+    ) -> Result<StreamOptions> {
+        let stream = StreamId(self.new_id()?);
+        let json = |e: serde_json::Error| CellError::BadInput(format!("a label is not JSON: {e}"));
+        let sealers = match keys {
+            None => None,
+            Some((keys, record)) => {
+                let of = |purpose: Purpose| {
+                    FrameSealer::new(keys.key(purpose), purpose, stream, record.cipher())
+                };
+                Some(Sealers { names: of(Purpose::Names)?, contents: of(Purpose::Contents)? })
+            }
+        };
+        Ok(StreamOptions {
+            stream,
+            label: serde_json::to_vec(&StreamLabel { session: label.clone() }).map_err(json)?,
+            names: serde_json::to_vec(names).map_err(json)?,
+            sealers,
+            crc,
+            squeeze,
+        })
+    }
+}
+
+impl Job<'_> {
+    /// Says what clocks say that cannot be.
+    pub fn say_clock(&self, cell: &Cell) -> Result<()> {
+        if self.is_known && !self.plan.null {
+            for text in cell.clock_faults_at(self.label.object, self.label.started_us)? {
+                self.ears.say(Code::ClockWrong, "cell", &self.plan.name, text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts object, version and session on record.
+    pub fn record_begin(&self, cell: &Cell, keys: Option<&(SessionKeys, KeyRecord)>) -> Result<()> {
+        let Self { request, plan, label, .. } = self;
+        if !self.is_known {
+            let (name, host) = (plan.name.clone(), host());
+            cell.idb.put_object(&Object { id: label.object, name, host, sealed: None })?;
+        }
+        if let Some((keys, record)) = keys {
+            let record = String::from_utf8_lossy(&record.to_json()?).into_owned();
+            cell.idb.put_key(&capstan_idb::KeyRecord { id: keys.id, record })?;
+        }
+        let version = Version {
+            id: label.version,
+            object: label.object,
+            status: Status::Running,
+            method: plan.method.clone(),
+            base: label.base,
+            key: label.key,
+            null_device: plan.null,
+            created_us: label.started_us,
+            stands_for: None,
+        };
+        let session = Session {
+            object: Some(label.object),
+            version: Some(label.version),
+            parent: label.parent,
+            tags: request.tags.clone(),
+            ..begun(label.session, "backup", devices_of(request), label.started_us)
+        };
+        cell.begin_session(&session, Some(&version))?;
+        if request.log_level != LogLevel::All {
+            cell.idb.set_log_level(label.session, request.log_level)?;
+        }
+        Ok(())
+    }
+
+    /// Its streams, as many as are planned.
+    pub fn streams(
+        &self,
+        cell: &Cell,
+        keys: Option<&(SessionKeys, KeyRecord)>,
+        ladder: &Arc<Ladder>,
+    ) -> Result<Vec<StreamOptions>> {
+        let names = StreamNames {
+            name: self.plan.name.clone(),
+            host: host(),
+            method: self.plan.method.clone(),
+            tags: self.request.tags.clone(),
+        };
+        let squeeze = || Squeeze::new(self.plan.compression, ladder.clone());
+        let crc = self.request.crc;
+        let one = |_| cell.stream_options(&names, &self.label, keys, crc, squeeze());
+        (0..self.plan.streams).map(one).collect()
+    }
+
+    /// What its disk agents share.
+    pub fn agent<'a>(
+        &'a self,
+        port: Arc<dyn BlockPort + 'a>,
+        meters: &Arc<Meters>,
+        stop: &'a Stop,
+    ) -> Backup<'a> {
+        Backup {
+            port,
+            meters: meters.clone(),
+            owners: Arc::new(OwnerNames::default()),
+            selection: &self.plan.selection,
+            base: self.based_on.map(|version| version.0),
+            known: self.known.as_ref().map(|known| known as &dyn KnownFiles),
+            options: &self.plan.read,
+            stop: &stop.0,
+            counters: &self.counters,
+            listener: &self.ears,
+        }
+    }
+
+    /// Runs the disk agents.
+    pub fn run(
+        &self,
+        port: Arc<dyn BlockPort + '_>,
+        meters: &Arc<Meters>,
+        stop: &Stop,
+        cursor: Option<Cursor<'_>>,
+        streams: Vec<StreamOptions>,
+    ) -> HandedOver {
+        let backup = self.agent(port, meters, stop);
+        let handed_over = run_source(self.request, &self.plan, &backup, stop, cursor, streams);
+        // Of an input that is stopped it is said that it was.
+        let failed = handed_over.input_failed.as_ref().filter(|_| !stop.0.load(Relaxed));
+        if let Some(why) = failed {
+            self.ears.say(Code::InputFailed, "disk agent", &self.plan.name, why.clone());
+        }
+        handed_over
+    }
+
+    /// How it ended, where beside its own there are so many errors of its media.
+    pub fn ending(
+        &self,
+        cell: &Cell,
+        of: &HandedOver,
+        stopped: bool,
+        media_errors: u64,
+    ) -> Result<Ending> {
+        if stopped {
+            self.ears.stopped(&self.plan.name);
+        }
+        let errors = self.ears.error_count() + media_errors;
+        let status = match (of.whole.is_ok(), &of.input_failed, stopped) {
+            (false, ..) | (_, Some(_), false) => Status::Failed,
+            (.., true) => Status::Incomplete,
+            _ if errors > 0 => Status::CompletedWithErrors,
+            _ => Status::Completed,
+        };
+        let count = &self.counters;
+        let totals = Totals {
+            files: count.files.load(Relaxed) + count.kept.load(Relaxed),
+            dirs: count.dirs.load(Relaxed),
+            bytes_read: count.bytes.load(Relaxed),
+            bytes_written: 0,
+        };
+        let cut = self.counters.cut.lock().clone();
+        let lacks =
+            cell.lacks_of_new(Said::so_far(&self.ears).but_cut(cut), self.label.base)?.into_list();
+        let ended = status != Status::Incomplete && of.whole.is_ok();
+        let end = ended.then(|| SessionEnd {
+            status: status.to_string(),
+            ended_us: now_us(),
+            files: totals.files,
+            dirs: totals.dirs,
+            bytes_read: totals.bytes_read,
+            bytes_written: 0,
+            segments: Vec::new(),
+            lacks: Some(lacks.len() as u64),
+        });
+        Ok(Ending { status, totals, input_failed: of.input_failed.is_some(), lacks, end })
+    }
+
+    /// The report, as far as it says what was backed up and written.
+    pub fn report(&self, ending: &Ending, written: &Written<'_>) -> Report {
+        let (plan, label, count) = (&self.plan, &self.label, &self.counters);
+        let (totals, elapsed) = (&ending.totals, written.elapsed_s);
+        Report {
+            session: label.session.to_string(),
+            name: plan.name.clone(),
+            host: host(),
+            method: plan.method.clone(),
+            base_session: label.parent.or(self.base_session).map(|p| p.to_string()),
+            status: ending.status.to_string(),
+            start: rfc3339(label.started_us),
+            end: rfc3339(now_us()),
+            files: totals.files,
+            dirs: totals.dirs,
+            skipped: count.skipped.load(Relaxed),
+            in_use: count.in_use.load(Relaxed),
+            corrupt: count.corrupt.load(Relaxed),
+            kept: count.kept.load(Relaxed),
+            moved: count.moved.load(Relaxed),
+            moved_bytes: count.moved_bytes.load(Relaxed),
+            no_contents: count.no_contents.load(Relaxed),
+            selection: plan.selected(self.request),
+            mounted: (!plan.roots.is_empty())
+                .then(|| count.mounted.lock().iter().cloned().collect()),
+            maskable: (!plan.roots.is_empty())
+                .then(|| count.maskable.lock().iter().cloned().collect()),
+            bytes_read: totals.bytes_read,
+            bytes_written: written.bytes,
+            media: if plan.null { Vec::new() } else { written.media.to_vec() },
+            media_change_s: written.media_change_s,
+            elapsed_s: elapsed,
+            rate_mb_s: totals.bytes_read as f64 / 1e6 / elapsed.max(1e-9),
+            rate_sustained_mb_s: written.rate_sustained / 1e6,
+            peak_rss_bytes: peak_rss(),
+            notes: plan.notes.clone(),
+            device_full: written.device_full,
+            device_failed: written.device_failed,
+            full_media: written.full_media.to_vec(),
+            device_lost: written.device_lost,
+            encryption: written.encryption,
+            ..Report::default()
+        }
+    }
+
+    /// Puts its end on record, and what its report says.
+    pub fn record_end(&self, cell: &Cell, ending: &Ending, report: &mut Report) -> Result<()> {
+        let status = ending.status;
+        let label = &self.label;
+        if matches!(status, Status::Completed | Status::CompletedWithErrors) && !self.plan.null {
+            let kept_bytes = self.counters.kept_bytes.load(Relaxed);
+            let (request, ears) = (self.request, &self.ears);
+            cell.look_back(label, kept_bytes, request, &self.plan, report, ears)?;
+            cell.say_mirrors_behind(label.version, &self.plan.name, &self.ears)?;
+        }
+        if status == Status::Failed && !self.plan.null && !cell.idb.has_segments(label.version)? {
+            report.nothing_committed();
+        }
+        self.ears.fill(&cell.devices, report);
+        let totals = Totals {
+            bytes_written: report.bytes_written,
+            files: report.files,
+            dirs: report.dirs,
+            ..ending.totals
+        };
+        let json = serde_json::to_string(&report).unwrap_or_default();
+        // A failed device leaves what was committed: the version can be resumed.
+        let version_status = match status {
+            Status::Failed if !ending.input_failed => Status::Incomplete,
+            other => other,
+        };
+        let (id, ended_us) = (label.session, now_us());
+        cell.idb.set_lacks(label.version, &ending.lacks)?;
+        Ok(cell.idb.end_session(id, status, ended_us, &totals, &json, Some(version_status))?)
+    }
+}
+
+/// Runs the disk agents of a source.
+fn run_source(
+    request: &BackupRequest,
+    plan: &Plan,
+    backup: &Backup<'_>,
+    stop: &Stop,
+    mut cursor: Option<Cursor<'_>>,
+    mut streams: Vec<StreamOptions>,
+) -> HandedOver {
+    let failed = |why: String| HandedOver { whole: Ok(()), input_failed: Some(why) };
+    let (name, input) = match &request.source {
+        Source::Paths(_) => {
+            let base = cursor.as_mut().map(|c| c as &mut dyn BaseCursor);
+            let whole = backup.run(&plan.roots, base, streams);
+            return HandedOver { whole, input_failed: None };
+        }
+        Source::Stdin(name) => (name, Input::stdin(stop)),
+        Source::Command(line, name) => (name, Input::command(line, stop)),
+    };
+    let mut input = match input {
+        Ok(input) => input,
+        Err(e) => return failed(format!("cannot open the input, or start the command: {e}")),
+    };
+    let Some(stream) = streams.pop() else {
+        return HandedOver { whole: Ok(()), input_failed: None };
+    };
+    let path = match names::input_path(name) {
+        Ok(path) => path,
+        Err(e) => return failed(e.to_string()),
+    };
+    match backup.run_input(path.as_bytes(), &mut input, stream) {
+        Err(closed) => {
+            input.give_up();
+            HandedOver { whole: Err(closed), input_failed: None }
+        }
+        Ok(read) => {
+            let read = read.map_err(|e| format!("cannot read the input: {e}"));
+            HandedOver { whole: Ok(()), input_failed: read.err().or(input.end().err()) }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Resuming: what an incomplete session committed is the base of the next run of the same version.
+
+use std::cmp::Ordering;
+
+use capstan_catalog::row::Row;
+use capstan_catalog::version::{Merged, Overview, SavedRange};
+use capstan_disk_agent::walk::{BaseCursor, BaseRow, Saved};
+use capstan_engine::message::Code;
+use capstan_format::entry::{ExtentKind, Kind, path_order};
+use capstan_format::id::SessionId;
+use capstan_idb::{Object, Status, Version};
+
+use crate::Cell;
+use crate::error::Result;
+use crate::kinds::consolidate::is_consolidation;
+use crate::reading::contents::data_ranges;
+use crate::reading::version::VersionView;
+use crate::session::Ears;
+
+/// Looks names up in what an incomplete session committed.
+pub(crate) struct Cursor<'a> {
+    merged: Merged<'a>,
+    head: Option<Row>,
+    begun: bool,
+    /// Of a version that is gone on with: its sessions. What they have of a file can be referred to.
+    goes_on_with: Vec<SessionId>,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(merged: Merged<'a>) -> Self {
+        Self { merged, head: None, begun: false, goes_on_with: Vec::new() }
+    }
+
+    /// Whether all of it is encrypted, or nothing.
+    pub fn is_all_encrypted(&self, encrypted: bool) -> bool {
+        self.merged.view.encrypted_alike(encrypted)
+    }
+
+    fn advance(&mut self) {
+        // What cannot be read is as if it had not been saved: it is read again.
+        self.head = self.merged.next().ok().flatten();
+        self.begun = true;
+    }
+
+    /// Whether a row's contents, as far as they are on media, are of this version and of one state of their file.
+    fn can_be_gone_on_with(&self, row: &Row) -> bool {
+        let (overview, path) = (&self.merged.overview, row.entry.path());
+        let place = self.merged.view.segments.get(row.data.segment as usize);
+        row.entry.kind == Kind::File
+            && !row.entry.link
+            && row.data == row.ordinal
+            && place.is_some_and(|place| self.goes_on_with.contains(&place.by))
+            && overview.outcome(&path, row.ordinal).is_none()
+            && !overview.is_replaced(&path, row.ordinal)
+    }
+
+    fn base_row(&self, row: &Row) -> BaseRow {
+        let overview = &self.merged.overview;
+        let complete = overview.is_complete(row);
+        let e = &row.entry;
+        let mut saved = Vec::new();
+        if !complete && self.can_be_gone_on_with(row) {
+            saved = saved_ranges(overview, row);
+        }
+        BaseRow {
+            saved,
+            complete,
+            sum: if complete { overview.content_sum(row) } else { None },
+            kind: e.kind,
+            access: Some(e.into()),
+            size: e.size,
+            mtime: e.mtime,
+            ctime: e.ctime,
+            ino: e.ino,
+            dev: e.dev,
+            data: e.extents.iter().any(|x| x.kind == ExtentKind::Hole).then(|| data_ranges(e)),
+            link_to: e.link.then(|| e.target.clone()),
+        }
+    }
+}
+
+/// What of a row's contents is on media, as a disk agent takes it.
+pub(crate) fn saved_ranges(overview: &Overview, row: &Row) -> Vec<Saved> {
+    let ranges = overview.saved_of(row).into_iter();
+    let saved =
+        |SavedRange { offset, len, stream, logical }| Saved { offset, len, stream, logical };
+    ranges.map(saved).collect()
+}
+
+impl BaseCursor for Cursor<'_> {
+    fn find(
+        &mut self,
+        dir: &[u8],
+        name: &[u8],
+        passed: &mut Vec<(Vec<u8>, Vec<u8>)>,
+    ) -> Option<BaseRow> {
+        if !self.begun {
+            self.advance();
+        }
+        while let Some(row) = &self.head {
+            match path_order((&row.entry.dir, &row.entry.name), (dir, name)) {
+                Ordering::Less => {
+                    if row.entry.kind != Kind::Tombstone {
+                        passed.push((row.entry.dir.clone(), row.entry.name.clone()));
+                    }
+                    self.advance();
+                }
+                Ordering::Equal => {
+                    let base = self.base_row(row);
+                    self.advance();
+                    return Some(base);
+                }
+                Ordering::Greater => break,
+            }
+        }
+        None
+    }
+
+    fn rest(&mut self, passed: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+        if !self.begun {
+            self.advance();
+        }
+        while let Some(row) = &self.head {
+            if row.entry.kind != Kind::Tombstone {
+                passed.push((row.entry.dir.clone(), row.entry.name.clone()));
+            }
+            self.advance();
+        }
+    }
+}
+
+/// What a backup goes on with.
+pub(crate) struct Resumed<'a> {
+    pub version: Version,
+    pub parent: SessionId,
+    /// When that was begun: what goes on with it comes after it, whatever the clock says.
+    pub parent_started_us: i64,
+    pub cursor: Cursor<'a>,
+}
+
+/// The incomplete version of an object that can be resumed: its newest that has something on media, if that is incomplete.
+pub(crate) fn resumable<'a>(
+    cell: &'a Cell,
+    object: &Object,
+    ears: &Ears<'_>,
+) -> Result<Option<Resumed<'a>>> {
+    let mut newest = None;
+    for version in cell.idb.versions_of(object.id)? {
+        // What ended before it had anything is no reason to give up what an earlier one has.
+        let came_to_nothing = matches!(version.status, Status::Incomplete | Status::Failed)
+            && cell.idb.segments_of_version(version.id)?.is_empty();
+        // A consolidation that came to no end is begun anew, not gone on with by a backup.
+        if !version.null_device && !came_to_nothing && !is_consolidation(cell, &version)? {
+            newest = Some(version);
+            break;
+        }
+    }
+    let Some(version) = newest.filter(|v| v.status == Status::Incomplete) else { return Ok(None) };
+    let sessions = cell.idb.sessions_of_version(version.id)?;
+    let Some((parent, parent_started_us)) = sessions.last().map(|s| (s.id, s.started_us)) else {
+        return Ok(None);
+    };
+    let mut view = VersionView::open(cell, version.id)?;
+    let opened = cell.add_keys(&mut view, false).and_then(|()| Ok(Merged::new(view.into_rows())?));
+    match opened {
+        Ok(merged) => {
+            let mut cursor = Cursor::new(merged);
+            cursor.goes_on_with = sessions.iter().map(|s| s.id).collect();
+            Ok(Some(Resumed { version, parent, parent_started_us, cursor }))
+        }
+        Err(e) => {
+            let text = format!("cannot go on with the incomplete session, all is saved anew: {e}");
+            ears.say(Code::Adapted, "cell", &object.name, text);
+            Ok(None)
+        }
+    }
+}

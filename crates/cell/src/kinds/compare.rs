@@ -1,0 +1,409 @@
+//! What differs between a version and the file system now: the version is read in the order of the walk, beside the walk.
+
+use std::cmp::Ordering;
+use std::os::fd::AsFd;
+
+use capstan_catalog::diff::{Aspect, Change, ChangeTotals, LiveRows, differences, order};
+use capstan_catalog::listed::Listed;
+use capstan_catalog::row::Row;
+use capstan_catalog::version::Overview;
+use capstan_disk_agent::linux::source::{self, DirHandle};
+use capstan_disk_agent::look::{look, same_inode};
+use capstan_disk_agent::owners::OwnerNames;
+use capstan_disk_agent::select::{Pattern, Selection};
+use capstan_disk_agent::walk::{WalkEvent, is_inside};
+use capstan_engine::message::{Code, path_text};
+use capstan_format::entry::{Entry, Kind, is_below, selected};
+use capstan_idb::Version;
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::observe::{Observer, Stop};
+use crate::queries::leads::clean;
+use crate::reading::contents::FileContents;
+use crate::reading::same_bytes::{Same, same_bytes};
+use crate::reading::version::VersionView;
+use crate::report::Selected;
+use crate::request::CompareRequest;
+use crate::session::{Ears, writes_versions};
+
+/// What a comparison came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Compared {
+    /// How many paths differ, and how.
+    pub totals: ChangeTotals,
+    /// What could not be compared: the messages name it.
+    pub errors: u64,
+    /// Whether it was stopped before its end.
+    pub stopped: bool,
+}
+
+impl Cell {
+    /// Calls with each path that differs between a version and the file system, in order.
+    pub fn compare(
+        &self,
+        request: &CompareRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+        each: &mut dyn FnMut(&Change),
+    ) -> Result<Compared> {
+        let ears = Ears::new(observer);
+        let version = self.version(&request.version)?;
+        let mut view = VersionView::open(self, version.id)?;
+        self.add_keys(&mut view, request.contents)?;
+        // Contents are read through a view of their own: files come in the order of the walk, data in that of the medium.
+        let overview = if request.contents { Some(Overview::with_replaced(&view)?) } else { None };
+        let contents = match &overview {
+            Some(overview) => Some(FileContents::new(&view, overview)?),
+            None => None,
+        };
+        let rows = self.live_rows(&request.version)?;
+        let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
+        let backed_up = self.selected_by(&version)?;
+        if backed_up.is_none() {
+            let text = "the session that made this version left no record of its paths and patterns: they are guessed \
+                        from what it has";
+            ears.say(Code::Adapted, "cell", &request.version.name, text.to_owned());
+        }
+        let mut roots: Vec<Vec<u8>> = match &backed_up {
+            Some(s) if s.paths.is_empty() => {
+                return Err(CellError::BadInput(format!(
+                    "'{}' came from standard input or a command: there is nothing in the file system to compare it with",
+                    request.version.name
+                )));
+            }
+            Some(s) => s.paths.iter().map(|p| clean(p.as_bytes())).collect(),
+            None => guessed_roots(self.live_rows(&request.version)?)?,
+        };
+        let mut selection = selection_of(backed_up.as_ref())?;
+        let is_inner = |root: &Vec<u8>| roots.iter().any(|of| of != root && is_inside(root, of));
+        let (inner, outer): (Vec<_>, Vec<_>) = roots.iter().cloned().partition(is_inner);
+        (selection.inner_roots, roots) = (inner, outer);
+        selection.never = crate::kinds::backup::never_entered(self, &roots, None)?;
+        let closed: Mutex<Vec<Vec<u8>>> = Mutex::default();
+        let mut comparison = Comparison {
+            rows,
+            head: None,
+            contents,
+            missing: paths.clone(),
+            roots: &roots,
+            paths: &paths,
+            sizes: selection.sizes.take(),
+            owners: OwnerNames::default(),
+            closed: &closed,
+            stop,
+            totals: ChangeTotals::default(),
+            ears: &ears,
+            each,
+        };
+        comparison.advance()?;
+        let mut failed = None;
+        let event = |event: WalkEvent<'_>| not_walked(event, &closed, &ears);
+        look(&both(&roots, &paths), &selection, &stop.0, &event, &mut |dir, entry| {
+            let result = comparison.meet(dir, entry);
+            failed = result.err();
+            failed.is_none()
+        })?;
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        let stopped = stop.0.load(std::sync::atomic::Ordering::Relaxed);
+        if !stopped {
+            comparison.rest()?;
+            if let Some(path) = comparison.missing.first() {
+                return Err(CellError::BadInput(format!(
+                    "/{} is neither in this version nor in the trees it was made of; `capstan ls` shows what is",
+                    path_text(path)
+                )));
+            }
+        }
+        Ok(Compared { totals: comparison.totals, errors: ears.error_count(), stopped })
+    }
+
+    /// What the sessions of a version were told to take.
+    pub(crate) fn selected_by(&self, version: &Version) -> Result<Option<Selected>> {
+        #[derive(serde::Deserialize)]
+        struct OfReport {
+            selection: Option<Selected>,
+        }
+        let sessions = self.idb.sessions_of_version(version.id)?;
+        // A restore of it took nothing.
+        let mut writers = sessions.iter().rev().filter(|s| writes_versions(&s.kind));
+        let report = writers.find_map(|s| s.report.as_deref());
+        let of = report.and_then(|json| serde_json::from_str::<OfReport>(json).ok());
+        Ok(of.and_then(|of| of.selection))
+    }
+}
+
+/// Both sides, as far as they were met.
+struct Comparison<'a, 'b> {
+    rows: LiveRows<'a>,
+    /// The version's next row.
+    head: Option<(Row, Listed)>,
+    /// To read what the version has of a file, where contents are compared.
+    contents: Option<FileContents<'b>>,
+    /// What the version is of. Directories above belong to others: they are not compared.
+    roots: &'b [Vec<u8>],
+    paths: &'b [Vec<u8>],
+    /// Paths asked for that were met on neither side.
+    missing: Vec<Vec<u8>>,
+    /// Sizes of files that the backup took.
+    sizes: Option<std::ops::RangeInclusive<u64>>,
+    owners: OwnerNames,
+    /// Directories that were not entered: what is in them is not compared.
+    closed: &'b Mutex<Vec<Vec<u8>>>,
+    stop: &'b Stop,
+    totals: ChangeTotals,
+    ears: &'b Ears<'b>,
+    each: &'b mut dyn FnMut(&Change),
+}
+
+impl Comparison<'_, '_> {
+    fn advance(&mut self) -> Result<()> {
+        self.head = self.rows.next()?;
+        Ok(())
+    }
+
+    /// A name of the file system; those of the version that come before it are gone.
+    fn meet(&mut self, dir: &DirHandle, entry: Entry) -> Result<()> {
+        while let Some((row, _)) = &self.head {
+            match order(&row.entry, &entry) {
+                Ordering::Less => self.gone()?,
+                Ordering::Equal => return self.both(dir, entry),
+                Ordering::Greater => break,
+            }
+        }
+        let file_of_other_size = entry.kind == Kind::File
+            && self.sizes.as_ref().is_some_and(|sizes| !sizes.contains(&entry.size));
+        if self.wants(&entry) && !file_of_other_size {
+            let added = Change::added(self.listed(entry));
+            self.say(&added);
+        }
+        Ok(())
+    }
+
+    /// What the version has after the last name of the file system.
+    fn rest(&mut self) -> Result<()> {
+        while self.head.is_some() {
+            self.gone()?;
+        }
+        Ok(())
+    }
+
+    fn gone(&mut self) -> Result<()> {
+        if let Some((row, listed)) = self.head.take()
+            && self.wants(&row.entry)
+        {
+            let path = row.entry.path();
+            let unknown = self.closed.lock().iter().any(|dir| path != *dir && is_below(&path, dir));
+            if !unknown {
+                self.say(&Change::removed(listed));
+            }
+        }
+        self.advance()
+    }
+
+    fn both(&mut self, dir: &DirHandle, entry: Entry) -> Result<()> {
+        let head = self.head.take();
+        self.advance()?;
+        let Some((row, before)) = head.filter(|_| self.wants(&entry)) else {
+            return Ok(());
+        };
+        let mut after = self.listed(entry);
+        if row.entry.link {
+            // A name has its first one only in the order of a backup: whether it still is a name of that is looked up.
+            after.entry.link = same_inode(&row.entry.path(), &row.entry.target);
+            if after.entry.link {
+                after.entry.target.clone_from(&row.entry.target);
+            }
+        }
+        let mut what = differences(&before, &after);
+        let mut compared = false;
+        if row.entry.kind == Kind::File
+            && !row.entry.link
+            && !what.contains(&Aspect::Type)
+            && !what.contains(&Aspect::Size)
+            && self.contents.is_some()
+        {
+            match self.same_contents(dir, &row)? {
+                Some(true) => {
+                    compared = true;
+                    what.retain(|a| *a != Aspect::Ctime);
+                }
+                Some(false) => what.push(Aspect::Contents),
+                None => return Ok(()),
+            }
+        }
+        match Change::of(before, after, what, compared) {
+            Some(change) => self.say(&change),
+            None => self.totals.unchanged += 1,
+        }
+        Ok(())
+    }
+
+    /// Whether the bytes are the same; `None` where they could not be compared, which is said.
+    fn same_contents(&mut self, dir: &DirHandle, row: &Row) -> Result<Option<bool>> {
+        let Some(contents) = &mut self.contents else { return Ok(None) };
+        let path = format!("/{}", path_text(&row.entry.path()));
+        let unreadable = |e: Errno| {
+            let text = crate::error::plain(&std::io::Error::from(e));
+            self.ears.say(Code::NotOpened, "disk agent", &path, format!("cannot read it: {text}"));
+            Ok(None)
+        };
+        let file = match source::open_at(dir, &row.entry.name, false) {
+            Ok(file) => file,
+            Err(e) => return unreadable(e),
+        };
+        match same_bytes(contents, row, file.as_fd(), self.stop) {
+            _ if self.stop.0.load(std::sync::atomic::Ordering::Relaxed) => Ok(None),
+            Ok(Same::Yes) => Ok(Some(true)),
+            Ok(Same::No) => Ok(Some(false)),
+            Ok(Same::Unreadable(e)) => unreadable(e),
+            Err(e) if e.is_of_keys() => Err(e),
+            Err(e) => {
+                self.ears.say(Code::Damaged, "media agent", &path, crate::error::chain(&e));
+                Ok(None)
+            }
+        }
+    }
+
+    fn wants(&mut self, entry: &Entry) -> bool {
+        let path = entry.path();
+        let wanted = selected(self.roots, &path) && selected(self.paths, &path);
+        if wanted && !self.missing.is_empty() {
+            self.missing.retain(|p| !is_below(&path, p));
+        }
+        wanted
+    }
+
+    fn say(&mut self, change: &Change) {
+        self.totals.count(change);
+        (self.each)(change);
+    }
+
+    fn listed(&self, entry: Entry) -> Listed {
+        let text = |name: Option<Vec<u8>>| name.map(|n| String::from_utf8_lossy(&n).into_owned());
+        let (user, group) = (self.owners.user(entry.uid), self.owners.group(entry.gid));
+        Listed { entry, user: text(user), group: text(group), state: None }
+    }
+}
+
+/// A name or directory that the walk left out: nothing in it is compared.
+fn not_walked(event: WalkEvent<'_>, closed: &Mutex<Vec<Vec<u8>>>, ears: &Ears<'_>) {
+    let shown = |path: &[u8]| format!("/{}", path_text(path));
+    match event {
+        // What patterns leave out now was left out by the backup.
+        WalkEvent::Skipped(_)
+        | WalkEvent::Failed(_, Errno::NOENT | Errno::NOTDIR, _)
+        | WalkEvent::NoRoot(_, Errno::NOENT | Errno::NOTDIR, _)
+        | WalkEvent::Mounted(_)
+        | WalkEvent::Maskable(_)
+        | WalkEvent::StillMissed(_)
+        | WalkEvent::StillMasked(_) => {}
+        WalkEvent::NotMounted(path, ..) | WalkEvent::NotEntered(path, _) => {
+            closed.lock().push(path.to_vec());
+            let why = "cannot be compared: nothing is mounted there".to_owned();
+            ears.say(Code::NotMounted, "disk agent", &shown(path), why);
+        }
+        WalkEvent::OwnRoot(path) => {
+            closed.lock().push(path.to_vec());
+            let why = "not compared: it is capstan's own medium or home".to_owned();
+            ears.say(Code::LeftOut, "disk agent", &shown(path), why);
+        }
+        WalkEvent::LeftOut(path, why) => {
+            closed.lock().push(path.to_vec());
+            ears.say(Code::LeftOut, "disk agent", &shown(path), format!("not compared: {why}"));
+        }
+        WalkEvent::Failed(path, e, _) | WalkEvent::NoRoot(path, e, _) => {
+            closed.lock().push(path.to_vec());
+            let text = crate::error::plain(&std::io::Error::from(e));
+            ears.say(
+                Code::NotOpened,
+                "disk agent",
+                &shown(path),
+                format!("cannot be compared: {text}"),
+            );
+        }
+    }
+}
+
+/// The roots, as far as they are asked for.
+fn both(roots: &[Vec<u8>], paths: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    if paths.is_empty() {
+        return roots.to_vec();
+    }
+    let mut both: Vec<Vec<u8>> = Vec::new();
+    for root in roots {
+        for path in paths {
+            if is_below(path, root) {
+                both.push(path.clone());
+            } else if is_below(root, path) {
+                both.push(root.clone());
+            }
+        }
+    }
+    both.sort();
+    both.dedup();
+    let all = both.clone();
+    both.retain(|path| !all.iter().any(|other| path != other && is_below(path, other)));
+    both
+}
+
+/// What a version is of, told from its rows: the first directory on the way down that has more than one name. The root
+/// directory itself is only taken where it was.
+fn guessed_roots(mut rows: LiveRows<'_>) -> Result<Vec<Vec<u8>>> {
+    let mut dir: Vec<u8> = Vec::new();
+    let mut names: Vec<(Vec<u8>, Kind)> = Vec::new();
+    loop {
+        let next = rows.next()?.map(|(row, _)| row.entry);
+        match next {
+            Some(e) if e.dir == dir => names.push((e.path(), e.kind)),
+            // All names of the directory are known.
+            next => {
+                let way_down = match (names.as_slice(), &next) {
+                    ([(only, Kind::Dir)], Some(e)) => (e.dir == *only).then(|| only.clone()),
+                    _ => None,
+                };
+                let Some(below) = way_down else {
+                    return Ok(match dir.is_empty() {
+                        true => names.into_iter().map(|n| n.0).collect(),
+                        false => vec![dir],
+                    });
+                };
+                dir = below;
+                names = next.into_iter().map(|e| (e.path(), e.kind)).collect();
+            }
+        }
+    }
+}
+
+fn selection_of(selected: Option<&Selected>) -> Result<Selection> {
+    let Some(s) = selected else {
+        return Selection::new(&[], &[]).map_err(|e| CellError::BadInput(e.to_string()));
+    };
+    let mut selection = Selection::new(&Pattern::typed(&s.exclude), &Pattern::typed(&s.include))
+        .map_err(|e| CellError::BadInput(e.to_string()))?;
+    selection.exclude_caches = s.exclude_caches;
+    selection.exclude_if_present =
+        s.exclude_if_present.iter().map(|n| n.clone().into_bytes()).collect();
+    selection.sizes = s.sizes.map(|(low, high)| low..=high);
+    selection.one_file_system = s.one_file_system;
+    Ok(selection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_meet_the_paths_that_are_asked_for() {
+        let own = |p: &[&str]| p.iter().map(|p| p.as_bytes().to_vec()).collect::<Vec<_>>();
+        let roots = own(&["etc", "srv/a"]);
+        assert_eq!(both(&roots, &[]), roots);
+        assert_eq!(both(&roots, &own(&["etc/ssh", "etc"])), own(&["etc"]));
+        assert_eq!(both(&roots, &own(&["srv", "home"])), own(&["srv/a"]));
+        assert_eq!(both(&own(&[""]), &own(&["etc/ssh"])), own(&["etc/ssh"]));
+    }
+}

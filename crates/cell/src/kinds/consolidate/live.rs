@@ -1,0 +1,241 @@
+//! Which frames of a chain hold something that a restore of its newest version would read, and how much of them.
+
+use std::collections::HashMap;
+
+use capstan_catalog::version::Overview;
+use capstan_format::entry::{Entry, ExtentKind, Kind};
+use capstan_format::id::StreamId;
+use capstan_format::index::FramePlace;
+
+use super::referred::Referred;
+use crate::error::Result;
+use crate::reading::random::Spans;
+use crate::reading::version::VersionView;
+
+/// Live bytes are counted in units of this many, rounded up: two bytes for each frame.
+const UNIT: u64 = 256;
+/// Stands for a frame that was passed on.
+const PASSED: u16 = u16::MAX;
+/// Frames that are counted side by side.
+const RUN: u64 = 1024;
+/// Segments whose index of one stream is kept.
+const OPEN: usize = 16;
+
+/// What is live of a frame that was passed on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Units(u16);
+
+/// Live bytes of each frame.
+#[derive(Default)]
+pub(super) struct Live {
+    /// By stream and run of frames: whatever numbers a medium says its frames have.
+    units: HashMap<(StreamId, u64), Box<[u16; RUN as usize]>>,
+    /// The frame of each stream that was added to last: rows of a stream come in its order.
+    current: HashMap<StreamId, (u64, u64)>,
+    /// All rows, and those that are not replaced.
+    rows: (u64, u64),
+    /// Frames to which others refer: they are passed on, however little of them is live.
+    referred: Referred,
+}
+
+impl Live {
+    fn add(&mut self, stream: StreamId, sequence: u64, bytes: u64) {
+        let current = self.current.entry(stream).or_insert((sequence, 0));
+        if current.0 == sequence {
+            current.1 += bytes;
+            return;
+        }
+        let (before, counted) = std::mem::replace(current, (sequence, bytes));
+        self.count(stream, before, counted);
+    }
+
+    fn count(&mut self, stream: StreamId, sequence: u64, bytes: u64) {
+        let more = u16::try_from(bytes.div_ceil(UNIT)).unwrap_or(PASSED - 1);
+        let units = self.of(stream, sequence);
+        *units = units.saturating_add(more).min(PASSED - 1);
+    }
+
+    fn close(&mut self) {
+        for (stream, (sequence, bytes)) in std::mem::take(&mut self.current) {
+            self.count(stream, sequence, bytes);
+        }
+    }
+
+    fn of(&mut self, stream: StreamId, sequence: u64) -> &mut u16 {
+        let run =
+            self.units.entry((stream, sequence / RUN)).or_insert_with(|| [0; RUN as usize].into());
+        &mut run[(sequence % RUN) as usize]
+    }
+
+    fn units(&self, stream: StreamId, sequence: u64) -> u16 {
+        let run = self.units.get(&(stream, sequence / RUN));
+        run.map_or(0, |run| run[(sequence % RUN) as usize])
+    }
+
+    /// Live bytes of a frame, to 256.
+    pub fn bytes(&self, stream: StreamId, sequence: u64) -> u64 {
+        u64::from(self.units(stream, sequence)) * UNIT
+    }
+
+    /// How many rows there are, and how many of them are not replaced by later ones.
+    pub fn rows(&self) -> (u64, u64) {
+        self.rows
+    }
+
+    /// Whether others than its own version's rows refer to a frame.
+    pub fn is_referred_to(&self, stream: StreamId, sequence: u64) -> bool {
+        self.referred.has(stream, sequence)
+    }
+
+    /// Whether any of a frame is live, and it was not passed on yet.
+    pub fn is_wanted(&self, stream: StreamId, sequence: u64) -> bool {
+        !matches!(self.units(stream, sequence), 0 | PASSED)
+    }
+
+    /// Notes that a frame was passed on whole. Returns what is live of it.
+    pub fn pass(&mut self, stream: StreamId, sequence: u64) -> Units {
+        Units(std::mem::replace(self.of(stream, sequence), PASSED))
+    }
+
+    /// Notes that a frame was not passed on after all.
+    pub fn take_back(&mut self, stream: StreamId, sequence: u64, units: Units) {
+        *self.of(stream, sequence) = units.0;
+    }
+
+    /// Whether a frame was passed on whole.
+    pub fn is_passed(&self, stream: StreamId, sequence: u64) -> bool {
+        self.units(stream, sequence) == PASSED
+    }
+}
+
+/// Finds the frames that have ranges of streams.
+pub(super) struct Frames<'a> {
+    view: &'a VersionView<'a>,
+    spans: Spans,
+    /// Used last, last.
+    open: Vec<(StreamId, u32, Vec<FramePlace>)>,
+}
+
+impl<'a> Frames<'a> {
+    pub fn new(view: &'a VersionView<'a>, spans: Spans) -> Self {
+        Self { view, spans, open: Vec::new() }
+    }
+
+    /// Whether any segment has some of a stream.
+    pub fn has(&self, stream: StreamId) -> bool {
+        self.spans.has(stream)
+    }
+
+    /// Calls with each frame that has some of a range: its sequence, and what of the range it may have. What no frame has
+    /// comes without one.
+    pub fn each(
+        &mut self,
+        stream: StreamId,
+        from: u64,
+        len: u64,
+        each: &mut dyn FnMut(Option<u64>, u64, u64),
+    ) -> Result<()> {
+        let end = from.saturating_add(len);
+        let mut at = from;
+        while at < end {
+            let Some((segment, to)) = self.spans.find(stream, at) else {
+                each(None, at, end);
+                break;
+            };
+            let to = to.min(end);
+            let index = self.index(stream, segment)?;
+            let mut next = index.partition_point(|p| p.logical <= at);
+            while at < to {
+                let stop = index.get(next).map_or(to, |p| p.logical.min(to));
+                let frame = next.checked_sub(1).map(|i| index[i].sequence);
+                each(frame, at, stop);
+                at = stop;
+                next += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn index(&mut self, stream: StreamId, segment: u32) -> Result<&[FramePlace]> {
+        if let Some(at) = self.open.iter().position(|o| (o.0, o.1) == (stream, segment)) {
+            let open = self.open.remove(at);
+            self.open.push(open);
+        } else {
+            let contents = self.view.contents(&self.view.segments[segment as usize])?;
+            let s = contents.streams.iter().find(|s| s.stream == stream);
+            let index = s.map(|s| s.index.as_slice()).unwrap_or_default();
+            let index = index.iter().filter(|p| p.logical_frame).copied().collect();
+            if self.open.len() >= OPEN {
+                self.open.remove(0);
+            }
+            self.open.push((stream, segment, index));
+        }
+        Ok(self.open.last().map(|o| o.2.as_slice()).unwrap_or_default())
+    }
+}
+
+/// Looks at all rows: which frames are live, beside those to which others refer.
+pub(super) fn look(
+    view: &VersionView<'_>,
+    overview: &Overview,
+    frames: &mut Frames<'_>,
+    referred: Referred,
+) -> Result<Live> {
+    let mut live = Live { referred, ..Live::default() };
+    view.all_rows(&mut |s, row| -> Result<()> {
+        let e = &row.entry;
+        let path = e.path();
+        let counts = overview.is_first(s, &row) && !overview.is_replaced(&path, row.ordinal);
+        live.rows.0 += 1;
+        live.rows.1 += u64::from(counts);
+        if counts && !e.link && matches!(e.kind, Kind::File | Kind::Part) {
+            let end = row.start.saturating_add(e.logical_len()).min(s.logical_end);
+            let own = (s.stream, row.start, end.saturating_sub(row.start));
+            for (stream, from, len) in elsewhere(e).chain([own]).filter(|p| p.2 > 0) {
+                frames.each(stream, from, len, &mut |frame, from, to| {
+                    if let Some(sequence) = frame {
+                        live.add(stream, sequence, to - from);
+                    }
+                })?;
+            }
+        }
+        Ok(())
+    })?;
+    live.close();
+    Ok(live)
+}
+
+/// What of other streams a row names: stream, logical offset, length.
+pub(super) fn elsewhere(e: &Entry) -> impl Iterator<Item = (StreamId, u64, u64)> + '_ {
+    e.extents.iter().filter_map(|x| match x.kind {
+        ExtentKind::At(stream, at) => Some((stream, at, x.len)),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: StreamId = StreamId([1; 16]);
+
+    #[test]
+    fn bytes_of_a_frame_add_up_and_never_to_nothing() {
+        let mut live = Live::default();
+        (0..1000).for_each(|_| live.add(S, 3, 100));
+        live.add(S, 4, 1);
+        live.add(S, 5, 1 << 40);
+        live.add(S, u64::MAX, 1);
+        live.close();
+        assert_eq!(live.bytes(S, 3), 100_096);
+        assert_eq!(live.bytes(S, 4), UNIT);
+        assert_eq!((live.bytes(S, 0), live.bytes(S, 99), live.bytes(S, u64::MAX)), (0, 0, UNIT));
+        assert!(!live.is_passed(S, 5), "however much it is");
+        assert!(live.is_wanted(S, 4) && !live.is_wanted(S, 0));
+        let units = live.pass(S, 4);
+        assert!(!live.is_wanted(S, 4));
+        assert!(live.is_passed(S, 4) && !live.is_passed(S, 3));
+        live.take_back(S, 4, units);
+        assert_eq!((live.is_passed(S, 4), live.bytes(S, 4)), (false, UNIT));
+    }
+}

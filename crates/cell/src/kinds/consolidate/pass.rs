@@ -1,0 +1,278 @@
+//! Passing frames on: the live ones of a chain, as they are, into segments of the new version.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_engine::link::LinkClosed;
+use capstan_engine::message::Code;
+use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_format::catalog::{Contents, StreamContents};
+use capstan_format::frame::{FrameHeader, FrameType};
+use capstan_format::id::{KeyId, StreamId};
+use capstan_format::keys::Purpose;
+use capstan_format::record::SessionLabel;
+use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::segment::{Heading, Owner};
+use capstan_media_agent::transfer::{Cutter, Transfer};
+
+use super::live::{Live, Units};
+use crate::Cell;
+use crate::error::{Result, chain};
+use crate::observe::Stop;
+use crate::reading::replicas::Spares;
+use crate::reading::unread::told;
+use crate::reading::version::VersionView;
+use crate::session::Ears;
+
+/// Passes frames on.
+pub(super) struct Pass<'a> {
+    pub cell: &'a Cell,
+    pub view: &'a VersionView<'a>,
+    pub transfer: &'a Transfer,
+    pub label: &'a SessionLabel,
+    pub meters: &'a Meters,
+    pub ears: &'a Ears<'a>,
+    pub stop: &'a Stop,
+    pub spares: Spares,
+    /// Size after which a segment ends.
+    pub segment_size: u64,
+    /// What the streams' parts that were written have of bytes.
+    pub positions: &'a mut HashMap<StreamId, u64>,
+    /// The segment being written.
+    pub open: Option<OpenSegment>,
+    /// What may not be durable yet.
+    pub sent: Sent,
+}
+
+/// The segment being written: whose keys it has, the streams begun in it, its bytes.
+#[derive(Default)]
+pub(super) struct OpenSegment {
+    keys: HashSet<KeyId>,
+    begun: HashSet<StreamId>,
+    bytes: u64,
+}
+
+/// What was passed on in segments that may not be durable yet.
+pub(super) struct Sent {
+    segments: VecDeque<SentSegment>,
+    /// How many segments were begun before those.
+    settled: usize,
+    /// How many are durable.
+    committed: Arc<AtomicUsize>,
+}
+
+struct SentSegment {
+    frames: Vec<(StreamId, u64, Units)>,
+    /// The streams' positions at its begin.
+    positions: HashMap<StreamId, u64>,
+}
+
+impl Sent {
+    /// Nothing yet; `committed` counts the segments that became durable.
+    pub fn new(committed: Arc<AtomicUsize>) -> Self {
+        Self { segments: VecDeque::new(), settled: 0, committed }
+    }
+
+    fn begin(&mut self, positions: &HashMap<StreamId, u64>) {
+        self.settle();
+        let positions = positions.clone();
+        self.segments.push_back(SentSegment { frames: Vec::new(), positions });
+    }
+
+    fn add(&mut self, stream: StreamId, sequence: u64, units: Units) {
+        if let Some(segment) = self.segments.back_mut() {
+            segment.frames.push((stream, sequence, units));
+        }
+    }
+
+    /// Forgets what is durable.
+    fn settle(&mut self) {
+        while self.settled < self.committed.load(Relaxed) && self.segments.pop_front().is_some() {
+            self.settled += 1;
+        }
+    }
+
+    /// After the target failed and has committed what it could: what is not durable was not passed on.
+    pub fn take_back(mut self, live: &mut Live, positions: &mut HashMap<StreamId, u64>) {
+        self.settle();
+        if let Some(first) = self.segments.front() {
+            positions.clone_from(&first.positions);
+        }
+        for (stream, sequence, units) in self.segments.iter().flat_map(|segment| &segment.frames) {
+            live.take_back(*stream, *sequence, *units);
+        }
+    }
+}
+
+impl Pass<'_> {
+    /// Passes all frames on that are worth it, and notes them in `live`. An error means that the target takes no more.
+    pub fn run(&mut self, live: &mut Live) -> Result<std::result::Result<(), LinkClosed>> {
+        for place in &self.view.segments {
+            if self.stop.0.load(Relaxed) {
+                break;
+            }
+            let has_live = |s: &StreamContents| {
+                let mut frames = s.index.iter().filter(|p| p.logical_frame);
+                frames.any(|p| live.is_wanted(s.stream, p.sequence))
+            };
+            if !self.view.contents(place)?.streams.iter().any(has_live) {
+                continue;
+            }
+            let (from, reader, contents) = self.view.open_data_at(place)?;
+            for s in &contents.streams {
+                if let Err(closed) = self.stream((place, from), &reader, &contents, s, live)? {
+                    return Ok(Err(closed));
+                }
+            }
+        }
+        if self.open.is_some() {
+            return Ok(self.transfer.end(None, None));
+        }
+        Ok(Ok(()))
+    }
+
+    fn stream(
+        &mut self,
+        (place, from): (&SegmentPlace, Place),
+        reader: &SegmentReader,
+        contents: &Contents,
+        s: &StreamContents,
+        live: &mut Live,
+    ) -> Result<std::result::Result<(), LinkClosed>> {
+        let label = s.label.as_ref().map(|l| &l.session);
+        let opens = self.view.keys.sealer(Purpose::Contents, label, s.stream)?.is_some();
+        let mut frames = None;
+        let mut out: Option<Cutter<'_>> = None;
+        let source = self.meters.of(Stage::Source);
+        let mut lap = Lap::start();
+        let mut spare_bytes = Vec::new();
+        for at in s.index.iter().filter(|p| p.logical_frame) {
+            // What was begun is ended: a segment with less in it.
+            if self.stop.0.load(Relaxed) {
+                break;
+            }
+            if !live.is_wanted(s.stream, at.sequence) {
+                continue;
+            }
+            let wanted = live.bytes(s.stream, at.sequence);
+            let frames = frames.get_or_insert_with(|| reader.frames(contents, s.stream));
+            let (header, stored) = match frames.frame(at) {
+                Ok(found) => found,
+                Err(e) => {
+                    let mut good = |h: &FrameHeader, _: &[u8]| h.sequence == at.sequence;
+                    let view = self.view;
+                    let e = view.media.note_unread(from, e);
+                    let spare = self.spares.frame_at(
+                        view,
+                        place,
+                        s.stream,
+                        at.logical,
+                        &mut spare_bytes,
+                        &|| chain(&e),
+                        &mut good,
+                    );
+                    let e = told(e, self.spares.away.take());
+                    let Some(header) = spare else {
+                        // It is no loss: nothing goes on without it.
+                        if e.away().is_some() {
+                            return Err(e);
+                        }
+                        let what = format!("{}: frame {}", reader.path(), at.sequence);
+                        self.ears.say(Code::Damaged, "media agent", &what, chain(&e));
+                        continue;
+                    };
+                    (header, &spare_bytes[..])
+                }
+            };
+            let can_open = opens || !header.sealed;
+            let whole = header.frame_type == FrameType::Fill
+                || wanted * 2 >= header.length
+                || live.is_referred_to(s.stream, at.sequence);
+            if can_open && !whole {
+                continue;
+            }
+            let room = !self.transfer.is_ending()
+                && self.open.as_ref().is_some_and(|o| {
+                    o.bytes < self.segment_size
+                        && o.begun.contains(&s.stream)
+                        && label.and_then(|l| l.key).is_none_or(|k| o.keys.contains(&k))
+                });
+            if !room || out.is_none() {
+                let begun = close(&mut out, self.positions, s.stream).and_then(|()| self.begin(s));
+                match begun {
+                    Ok(first) => {
+                        let position = self.positions.get(&s.stream).copied().unwrap_or(0);
+                        let owner = Owner { version: self.label.version, sparse: true };
+                        let mut cutter = self.transfer.stream(s.stream, owner, position, 0);
+                        let heads = s.label_frame.iter().chain(&s.names).filter(|_| first);
+                        for raw in heads {
+                            if let Err(closed) = cutter.frame(&raw.header, &raw.stored) {
+                                return Ok(Err(closed));
+                            }
+                        }
+                        out = Some(cutter);
+                    }
+                    Err(closed) => return Ok(Err(closed)),
+                }
+            }
+            let Some(cutter) = &mut out else { continue };
+            if let Err(closed) = cutter.frame(&header, stored) {
+                return Ok(Err(closed));
+            }
+            let units = live.pass(s.stream, at.sequence);
+            self.sent.add(s.stream, at.sequence, units);
+            let bytes = header.total_len() as u64;
+            source.bytes(bytes);
+            if let Some(open) = &mut self.open {
+                open.bytes += bytes;
+            }
+            lap.busy(source);
+        }
+        Ok(close(&mut out, self.positions, s.stream))
+    }
+
+    /// Sees to it that a segment is open which has room and the keys of the stream's session. Returns whether the stream is
+    /// new in it.
+    fn begin(&mut self, s: &StreamContents) -> std::result::Result<bool, LinkClosed> {
+        let key = s.label.as_ref().and_then(|l| l.session.key);
+        let fits = |o: &OpenSegment| {
+            o.bytes < self.segment_size
+                && key.is_none_or(|k| o.keys.contains(&k))
+                && !self.transfer.is_ending()
+        };
+        if self.open.as_ref().is_some_and(|o| !fits(o)) {
+            self.transfer.end(None, None)?;
+            self.open = None;
+        }
+        if self.open.is_none() {
+            let ids: HashSet<KeyId> = key.into_iter().chain(self.label.key).collect();
+            let record = |id: &KeyId| {
+                let known = self.cell.idb.key(*id).ok().flatten()?;
+                serde_json::from_str(&known.record).ok()
+            };
+            self.transfer.begin(Heading {
+                session: self.label.clone(),
+                keys: ids.iter().filter_map(record).collect(),
+                copy_of: None,
+                written_us: None,
+            })?;
+            self.open = Some(OpenSegment { keys: ids, ..OpenSegment::default() });
+            self.sent.begin(self.positions);
+        }
+        Ok(self.open.as_mut().is_some_and(|o| o.begun.insert(s.stream)))
+    }
+}
+
+/// Ends a stream's part of the segment.
+fn close(
+    out: &mut Option<Cutter<'_>>,
+    positions: &mut HashMap<StreamId, u64>,
+    stream: StreamId,
+) -> std::result::Result<(), LinkClosed> {
+    if let Some(cutter) = out.take() {
+        positions.insert(stream, cutter.finish()?);
+    }
+    Ok(())
+}

@@ -1,0 +1,362 @@
+//! A copy session: segments of versions once more on another medium, with the same frames.
+
+mod drives;
+mod route;
+mod run;
+mod segment;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use capstan_catalog::keys::VersionKeys;
+use capstan_catalog::places::SegmentPlace;
+use capstan_engine::message::Code;
+use capstan_engine::meter::Stage;
+use capstan_format::id::{MediumId, ObjectId, SessionId, VersionId};
+use capstan_idb::{LogLevel, Session, Status, Totals, Version};
+
+pub(crate) use self::route::{Copied, Route};
+pub(crate) use self::run::{Kept, Work, add_ends, is_to_copy, lacking};
+use crate::Cell;
+use crate::drives::drive_key::{ByDrive, of_target};
+use crate::error::{CellError, Result};
+use crate::kinds::stage::Target;
+use crate::media::check_location;
+use crate::observe::{Observer, Stop};
+use crate::reading::known_media::all_away;
+use crate::reading::version::VersionView;
+use crate::report::Report;
+use crate::request::{CopyRequest, CopyWhat};
+use crate::session::transfers::Moved;
+use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::supply::Wanted;
+use crate::supply::by_hand::Choice;
+use crate::supply::tapes::Supply;
+use crate::supply::unfit::{IS_READ, PassedOver};
+use crate::versions::protect::say_not_locked;
+
+/// What is to be copied.
+struct Plan {
+    /// What it is called in the report.
+    name: String,
+    object: Option<ObjectId>,
+    /// Oldest first, each without what it builds on.
+    versions: Vec<Version>,
+    /// Only what lies on this medium.
+    only_on: Option<MediumId>,
+    /// How many of the versions are there because others build on them.
+    bases: usize,
+}
+
+impl Cell {
+    /// Copies versions to another medium.
+    pub fn copy(
+        &self,
+        request: &CopyRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let (begun, started_us) = (Instant::now(), now_us());
+        let ears = Ears::new(observer);
+        self.check_pages(&ears);
+        let plan = self.copy_plan(request)?;
+        let ids: Vec<VersionId> = plan.versions.iter().map(|v| v.id).collect();
+        let _reading = self.hold_versions(&ids)?;
+        if let Some(location) = &request.eject_to {
+            check_location(location)?;
+        }
+        if request.device.keeps_nothing() {
+            return Err(CellError::BadInput(
+                "the null device keeps no copy; name a directory".to_owned(),
+            ));
+        }
+        self.devices.refuse_no_drive(&request.device)?;
+        let by_drive = ByDrive::of_copy(request.encrypt);
+        self.check_by_drive(by_drive, [&request.device])?;
+        let (block_size, new_medium) = (request.block_size, request.new_medium);
+        let wanted = Wanted { block_size, by_drive, new_medium, as_it_is: false };
+        let mut views = Vec::new();
+        for version in &plan.versions {
+            views.push(VersionView::open_alone(self, version.clone())?);
+        }
+        views.iter().try_for_each(|view| self.open_drive_keys(view))?;
+        // A copy beside its original would be none.
+        let originals = self.media_of_originals(&plan.versions)?;
+        let is_read = || originals.iter().map(|id| (*id, IS_READ));
+        let but_originals = Choice::but(&is_read().collect::<Vec<_>>());
+        let named = Supply::of(None, [&request.device]).is_none();
+        let is_source = |medium| plan.only_on.is_none_or(|source| medium == source);
+        // What an earlier copy brought to other tapes of a library is there, unless it is asked how or of what it is a copy.
+        let library = (!named && plan.only_on.is_none() && request.encrypt.is_none())
+            .then(|| Target::Library(request.device.clone()));
+        let in_library = |medium: MediumId| {
+            library.as_ref().is_some_and(|l| l.has(self, medium) && !originals.contains(&medium))
+        };
+        let foreseen = self.medium_named(&request.device);
+        let is_there = |medium| foreseen == Some(medium) || in_library(medium);
+        let is_needed = |_: usize, place: &SegmentPlace| is_to_copy(place, &is_source, &is_there);
+        let written = self.libraries_written(&request.device, None)?;
+        let to_bring = VersionView::bring_beside(&mut views, &written, &is_needed)?;
+        let _asked = self.ask_for(&to_bring);
+        let works = lacking(&views, &is_source, &is_there);
+        if named {
+            // Before a medium is made for it.
+            require_sources(&views, &works)?;
+        }
+        let booked = self.book_drives_for(&request.device, None, &works)?;
+        drop(works);
+        let member = match named {
+            true => self.open_device(&request.device, &wanted, observer)?,
+            false => self.open_chosen(&request.device, &wanted, &but_originals)?,
+        };
+        self.say_changed(&ears);
+        let target = member.medium.clone();
+        self.levels_of_copies(&mut views, request.log_level)?;
+        if let Some(version) = plan.versions.last().filter(|_| plan.object.is_some()) {
+            self.say_lost(version.id, &plan.name, || None, &ears)?;
+        }
+        let is_target = |medium| medium == target.medium || in_library(medium);
+        let works = lacking(&views, &is_source, &is_target);
+        require_sources(&views, &works)?;
+        if plan.bases > 0 {
+            let text = format!(
+                "with {} versions that it builds on, as far as they are not there",
+                plan.bases
+            );
+            ears.say(Code::Adapted, "cell", &plan.name, text);
+        }
+        let copied = views.iter().filter(|view| works.iter().any(|w| w.is_of(view)));
+        self.warn_in_clear(&target, copied, &plan.name, &ears)?;
+        if works.is_empty() {
+            let text = match &library {
+                Some(_) => format!("all of it is on tapes of {} already", request.device),
+                None => format!("all of it is on medium '{}' already", target.label),
+            };
+            ears.say(Code::Adapted, "cell", &plan.name, text);
+        }
+        drop(works);
+        drop(views);
+        let session = SessionId(self.new_id()?);
+        self.record_copy(session, &plan, request, started_us)?;
+        let wanted = Wanted { by_drive: by_drive.going_on(&target), ..wanted };
+        let next = |passed: &[PassedOver]| {
+            let passed: Vec<_> = is_read().chain(passed.iter().copied()).collect();
+            self.open_chosen(&request.device, &wanted, &Choice::but(&passed))
+        };
+        let supply = Supply::of(None, [&request.device]).encrypted(by_drive);
+        let supply = supply.but(is_read());
+        let route = Route {
+            name: &plan.name,
+            versions: &plan.versions,
+            is_source: &is_source,
+            is_target: &is_target,
+            log_level: request.log_level,
+            next: (!supply.is_none()).then_some(&next),
+            supply,
+        };
+        let copied = self.copy_along(&route, member, &ears, stop)?;
+        drop(booked);
+        if stop.0.load(Relaxed) {
+            ears.stopped(&plan.name);
+        }
+        // What is locked is locked on every medium that has it: a copy's, too.
+        if let Err(e) = self.lock_on(&plan.versions, &copied.written_to) {
+            say_not_locked(&ears, &plan.name, &e);
+        }
+        let status = match (copied.failed, stop.0.load(Relaxed)) {
+            (true, _) => Status::Failed,
+            (_, true) => Status::Incomplete,
+            _ if ears.error_count() > 0 || copied.degraded => Status::CompletedWithErrors,
+            _ => Status::Completed,
+        };
+        let moved = Moved {
+            read: copied.meters.of(Stage::Source).read().bytes,
+            written: copied.written,
+            elapsed_s: begun.elapsed().as_secs_f64(),
+        };
+        let (files, dirs) = self.totals_of(&plan.versions)?;
+        let encryption = of_target(&target);
+        let mut report = Report {
+            session: session.to_string(),
+            name: plan.name,
+            host: host(),
+            method: "copy".to_owned(),
+            status: status.to_string(),
+            start: rfc3339(started_us),
+            end: rfc3339(now_us()),
+            files,
+            dirs,
+            media: copied.media,
+            media_change_s: copied.media_change_s,
+            peak_rss_bytes: peak_rss(),
+            encryption,
+            ..Report::default()
+        };
+        report.replicas = copied.replicas;
+        report.set_away(copied.away);
+        report.set_drives(&copied.drives);
+        self.clean_drives(&copied.drives, &mut report, &ears);
+        if let Some(run) = copied.run {
+            moved.fill(&mut report, &copied.meters, run.seen);
+        }
+        ears.fill(&self.devices, &mut report);
+        self.record_moved(session, status, &report, None)?;
+        self.back_up_idb(&request.device, copied.last.as_slice(), &ears, &mut report);
+        let retired = self.retire_poor_tapes(&mut report, observer, stop);
+        if let Some(location) = request.eject_to.as_ref().filter(|_| report.bytes_written > 0) {
+            self.eject(&mut report, &retired, location, observer);
+        }
+        Ok(report)
+    }
+
+    /// How much of the copies' catalogs is kept, by session: what is asked for, or what is kept of the originals'; and what
+    /// opens the names of which less than all is kept.
+    pub(crate) fn levels_of_copies(
+        &self,
+        views: &mut [VersionView<'_>],
+        asked: Option<LogLevel>,
+    ) -> Result<Kept> {
+        let (mut levels, mut names) = (HashMap::new(), VersionKeys::default());
+        for view in views {
+            let sessions: HashSet<_> =
+                view.labels()?.into_iter().map(|label| label.session).collect();
+            let mut own = HashMap::new();
+            for session in sessions {
+                own.insert(session, asked.map_or_else(|| self.idb.log_level(session), Ok)?);
+            }
+            let listed =
+                |level: &LogLevel| matches!(level, LogLevel::Files | LogLevel::Directories);
+            if view.encrypted && own.values().any(listed) {
+                match self.add_keys(view, false) {
+                    Ok(()) => names.extend(&view.keys),
+                    Err(e) if asked.is_some() => return Err(e),
+                    // A copy takes no key. The original's listing is there.
+                    Err(_) => {
+                        own.values_mut().filter(|l| listed(l)).for_each(|l| *l = LogLevel::None)
+                    }
+                }
+            }
+            levels.extend(own);
+        }
+        Ok(Kept { asked, levels, names })
+    }
+
+    /// Files and directories of the last of some versions, as its last session counted them.
+    fn totals_of(&self, versions: &[Version]) -> Result<(u64, u64)> {
+        let Some(last) = versions.last() else { return Ok((0, 0)) };
+        let sessions = self.idb.sessions_of_version(last.id)?;
+        Ok(sessions.last().map_or((0, 0), |s| (s.files, s.dirs)))
+    }
+
+    /// Records how a session that moved frames ended.
+    pub(crate) fn record_moved(
+        &self,
+        session: SessionId,
+        status: Status,
+        report: &Report,
+        version_status: Option<Status>,
+    ) -> Result<()> {
+        let totals = Totals {
+            files: report.files,
+            dirs: report.dirs,
+            bytes_read: report.bytes_read,
+            bytes_written: report.bytes_written,
+        };
+        let json = serde_json::to_string(report).unwrap_or_default();
+        Ok(self.idb.end_session(session, status, now_us(), &totals, &json, version_status)?)
+    }
+
+    fn record_copy(
+        &self,
+        id: SessionId,
+        plan: &Plan,
+        request: &CopyRequest,
+        started_us: i64,
+    ) -> Result<()> {
+        let session = Session {
+            object: plan.object,
+            ..begun(id, "copy", request.device.to_string(), started_us)
+        };
+        self.begin_session(&session, None)
+    }
+
+    /// The media that have originals of versions, not copies alone.
+    fn media_of_originals(&self, versions: &[Version]) -> Result<Vec<MediumId>> {
+        let mut media: Vec<MediumId> = Vec::new();
+        for version in versions {
+            let copies = self.idb.copies_of_version(version.id)?;
+            for (segment, medium, _) in self.idb.places_of_version(version.id)? {
+                if !copies.contains_key(&segment) && !media.contains(&medium) {
+                    media.push(medium);
+                }
+            }
+        }
+        Ok(media)
+    }
+
+    fn copy_plan(&self, request: &CopyRequest) -> Result<Plan> {
+        match &request.what {
+            CopyWhat::Version(name) => {
+                let version = self.version(name)?;
+                self.plan_of_version(name.name.clone(), version, request.only)
+            }
+            CopyWhat::Session(prefix) => {
+                let version = self.version_of_session(prefix)?;
+                let object = self.idb.object(version.object)?;
+                let name = object.map(|o| o.name).unwrap_or_default();
+                self.plan_of_version(name, version, request.only)
+            }
+            CopyWhat::Medium(text) => self.plan_of_medium(text),
+        }
+    }
+
+    fn plan_of_version(&self, name: String, version: Version, only: bool) -> Result<Plan> {
+        let object = Some(version.object);
+        let mut versions = if only {
+            vec![version]
+        } else {
+            capstan_catalog::version::chain(&self.idb, version.id)?
+        };
+        versions.reverse();
+        Ok(Plan { name, object, bases: versions.len() - 1, versions, only_on: None })
+    }
+
+    fn version_of_session(&self, prefix: &str) -> Result<Version> {
+        let session = self.session_row(prefix)?;
+        let version = session.version.map(|v| self.idb.version(v)).transpose()?.flatten();
+        version.filter(|v| !v.null_device).ok_or_else(|| {
+            CellError::BadInput(format!(
+                "session '{prefix}' wrote nothing that could be copied; name one of kind backup"
+            ))
+        })
+    }
+
+    fn plan_of_medium(&self, text: &str) -> Result<Plan> {
+        let medium = self.find_medium(text)?;
+        let mut versions: Vec<Version> = Vec::new();
+        for id in self.idb.versions_on_medium(medium.id)? {
+            versions.extend(self.idb.version(id)?);
+        }
+        self.sort_by_commit(&mut versions, |v| v)?;
+        Ok(Plan { name: medium.label, object: None, versions, only_on: Some(medium.id), bases: 0 })
+    }
+}
+
+/// Refuses versions of which something is to be copied and no medium is at hand. All media are named then that are away, also those
+/// of the others: they are brought together.
+fn require_sources(views: &[VersionView<'_>], works: &[Work<'_>]) -> Result<()> {
+    let copied = |view: &&VersionView<'_>| works.iter().any(|w| w.is_of(view));
+    let required = views.iter().filter(copied).try_for_each(VersionView::require_a_medium);
+    let Err(e) = required else { return Ok(()) };
+    if e.away().is_none() {
+        return Err(e);
+    }
+    let (mut known, mut away) = (HashSet::new(), Vec::new());
+    for view in views.iter().filter(copied) {
+        let lacking = view.media_lacking()?.into_iter();
+        away.extend(lacking.filter(|e| e.away().is_some_and(|(id, _)| known.insert(id))));
+    }
+    let named = views.first().and_then(|view| all_away(view.cell, away));
+    Err(named.unwrap_or(e))
+}

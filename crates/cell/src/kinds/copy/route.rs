@@ -1,0 +1,184 @@
+//! Copies of versions onto media of which the next one goes on where one fails.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use capstan_catalog::places::SegmentPlace;
+use capstan_engine::message::Code;
+use capstan_engine::meter::Meters;
+use capstan_format::id::MediumId;
+use capstan_format::record::Follows;
+use capstan_idb::{LogLevel, Version};
+use capstan_media_agent::mirror::Member;
+use capstan_tape::DriveSession;
+
+use super::run::{CopyRun, add_ends, is_to_copy, lacking};
+use crate::Cell;
+use crate::error::{Result, chain};
+use crate::media::WriteFailure;
+use crate::observe::Stop;
+use crate::reading::version::VersionView;
+use crate::report::AwayReport;
+use crate::report::Replica;
+use crate::session::Ears;
+use crate::supply::tapes::Supply;
+use crate::supply::unfit::{HAS_FAILED, IS_FULL, PassedOver};
+
+/// So many media that fail are not the media's fault.
+const FAILURES: usize = 3;
+
+/// Opens a medium, none of those that were passed over.
+pub(crate) type NextMember<'a> = &'a dyn Fn(&[(MediumId, &'static str)]) -> Result<Member>;
+
+/// What is copied from where to where.
+pub(crate) struct Route<'a> {
+    /// What it is called in messages.
+    pub name: &'a str,
+    /// The versions.
+    pub versions: &'a [Version],
+    /// Whether what lies on a medium is to be copied.
+    pub is_source: &'a dyn Fn(MediumId) -> bool,
+    /// Whether what lies on a medium is copied already.
+    pub is_target: &'a dyn Fn(MediumId) -> bool,
+    /// How much of the copies' catalogs is kept.
+    pub log_level: Option<LogLevel>,
+    /// Where it goes on when a medium ends.
+    pub supply: Supply,
+    /// Where it goes on when one fails, if anywhere.
+    pub next: Option<NextMember<'a>>,
+}
+
+/// What was copied.
+pub(crate) struct Copied {
+    pub meters: Arc<Meters>,
+    /// Labels of the media, in the order in which they were written.
+    pub media: Vec<String>,
+    /// Bytes written, and committed.
+    pub written: u64,
+    pub copying_s: f64,
+    pub media_change_s: f64,
+    /// Something of a session failed beside what was said as an error.
+    pub degraded: bool,
+    pub failed: bool,
+    /// All media, in the order in which they were written.
+    pub written_to: Vec<MediumId>,
+    /// The medium that was written last, unless it failed.
+    pub last: Option<MediumId>,
+    /// What the tape drives did.
+    pub drives: Vec<DriveSession>,
+    /// Of what other places stood in for the first ones.
+    pub replicas: Vec<Replica>,
+    /// The media that are away of which something was to be copied.
+    pub away: Vec<AwayReport>,
+    /// The last run.
+    pub run: Option<CopyRun>,
+}
+
+impl Cell {
+    /// Copies what is not on the target yet. Where a medium fails, or is full without a warning, the next one goes on: what was
+    /// committed is not copied again.
+    pub(crate) fn copy_along(
+        &self,
+        route: &Route<'_>,
+        mut member: Member,
+        ears: &Ears<'_>,
+        stop: &Stop,
+    ) -> Result<Copied> {
+        let mut copied = Copied {
+            meters: Arc::new(Meters::default()),
+            media: Vec::new(),
+            written: 0,
+            copying_s: 0.0,
+            media_change_s: 0.0,
+            degraded: false,
+            failed: false,
+            written_to: Vec::new(),
+            last: None,
+            drives: Vec::new(),
+            replicas: Vec::new(),
+            away: Vec::new(),
+            run: None,
+        };
+        let mut passed: Vec<PassedOver> = Vec::new();
+        let mut failures = 0;
+        loop {
+            let begun = Instant::now();
+            let medium = member.medium.clone();
+            let done = copied.written_to.clone();
+            let is_target = |id| id == medium.medium || done.contains(&id) || (route.is_target)(id);
+            let mut views = Vec::new();
+            for version in route.versions {
+                let view = VersionView::open_alone(self, version.clone())?;
+                if !lacking(std::slice::from_ref(&view), route.is_source, &is_target).is_empty() {
+                    views.push(view);
+                }
+            }
+            let is_needed =
+                |_: usize, place: &SegmentPlace| is_to_copy(place, route.is_source, &is_target);
+            let tapes = self.tapes_of(medium.medium);
+            let written: Vec<_> = tapes.iter().map(|tape| tape.library.resolved()).collect();
+            VersionView::bring_beside(&mut views, &written, &is_needed)?;
+            let kept = self.levels_of_copies(&mut views, route.log_level)?;
+            let mut works = lacking(&views, route.is_source, &is_target);
+            add_ends(self, route.versions, &mut works, &is_target)?;
+            let supply = route.supply.clone().but(passed.clone());
+            let mut run = self.copy_works(&works, member, supply, kept, &copied.meters, ears, stop);
+            // What a medium that failed took and did not commit is written again.
+            copied.written += run.finished.as_ref().map_or(run.committed, |written| written.bytes);
+            copied.copying_s += begun.elapsed().as_secs_f64();
+            copied.media.extend(run.moves.with(vec![medium.label.clone()]));
+            copied.media_change_s += run.moves.seconds();
+            copied.drives.append(&mut run.drives);
+            copied.replicas.append(&mut run.replicas);
+            // What was away before is so still.
+            copied.away = std::mem::replace(&mut run.away, Ok(Vec::new()))?;
+            copied.degraded |= run.degraded || run.lost_frames > 0;
+            copied.written_to.push(medium.medium);
+            copied.written_to.extend(run.moves.ids());
+            let last = run.moves.last(&medium);
+            copied.last = run.finished.is_ok().then_some(last.medium);
+            let failure = run.finished.as_ref().err().map(|e| (chain(e), WriteFailure::of(e)));
+            copied.failed = failure.is_some() || run.closed;
+            let took = run.committed > 0;
+            copied.run = Some(run);
+            let Some((failure, of)) = failure else { return Ok(copied) };
+            let full = of == WriteFailure::Full;
+            if full && !took && self.idb.holdings(last.medium)?.segments == 0 {
+                // No other would have room for it, and this one has all of its room yet.
+                ears.say(Code::DeviceFailed, "media agent", &last.label, too_small(&failure));
+                return Ok(copied);
+            }
+            self.note_write_failure(last.medium, of)?;
+            passed.push((last.medium, if full { IS_FULL } else { HAS_FAILED }));
+            // A tape that got full is no failure, unless it took nothing at all.
+            failures += usize::from(!(full && took));
+            let spool_failed = of == WriteFailure::Spool;
+            let goes_on = failures < FAILURES && !spool_failed && !stop.0.load(Relaxed);
+            let next = route.next.filter(|_| goes_on);
+            match next.map(|next| next(&passed)) {
+                Some(Ok(mut next)) => {
+                    let text = format!("'{}' goes on: {failure}", next.medium.label);
+                    let code = if full { Code::Adapted } else { Code::MediumFailed };
+                    ears.say(code, "media agent", &last.label, text);
+                    next.follows = Some(Follows { medium: last.medium, label: last.label });
+                    member = next;
+                }
+                no_next => {
+                    ears.say(Code::DeviceFailed, "media agent", &last.label, failure);
+                    if let Some(Err(e)) = no_next {
+                        ears.say(Code::DeviceFailed, "cell", route.name, chain(&e));
+                    }
+                    return Ok(copied);
+                }
+            }
+        }
+    }
+}
+
+fn too_small(failure: &str) -> String {
+    format!(
+        "{failure}, though nothing was on it: a segment that is to be copied is larger than the tape, and copies have the segments \
+         of their originals; take larger tapes, or back up again with a smaller --segment-size"
+    )
+}

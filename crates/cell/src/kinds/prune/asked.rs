@@ -1,0 +1,102 @@
+//! What a prune is asked for: of which objects, by which rules.
+
+use std::collections::{HashMap, HashSet};
+
+use capstan_format::id::ObjectId;
+use capstan_idb::Object;
+
+use super::PruneRequest;
+use super::decide::Asked;
+use super::still::standing_still;
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::session::{host, now_us};
+use crate::versions::away_media::AwayMedium;
+
+impl PruneRequest {
+    /// The host of which objects are asked for; nothing, for those of all.
+    pub(super) fn of_host(&self) -> Option<String> {
+        self.host.clone().or_else(|| self.give_up.then(host))
+    }
+}
+
+impl Cell {
+    /// What is asked for, as the versions are decided by it while these media are away.
+    pub(super) fn asked<'a>(
+        &self,
+        request: &'a PruneRequest,
+        away: &[AwayMedium],
+    ) -> Result<Asked<'a>> {
+        if request.give_up && (request.names.is_empty() || !request.rules.is_empty()) {
+            return Err(CellError::BadInput(
+                "to give objects up they are named, and no keep rule is given; name them, and leave the rules out".to_owned(),
+            ));
+        }
+        let mut still = standing_still(away);
+        // Who gives up objects names their host, if it is another one.
+        if !request.give_up {
+            for (object, why) in self.decided_elsewhere(&self.idb.objects()?)? {
+                still.entry(object).or_insert(why);
+            }
+        }
+        let leap = self.leap()?;
+        let unsound = self.unsound_versions(&self.unsound_places()?)?;
+        Ok(Asked {
+            rules: &request.rules,
+            give_up: request.give_up,
+            leftovers: request.leftovers,
+            unended_before_us: request.unended_before_us,
+            objects: self.objects_asked(request)?,
+            locks: HashMap::new(),
+            lost: self.idb.lost_versions()?.into_iter().map(|of| (of.version, of)).collect(),
+            damaged: unsound.damaged,
+            out_of_use: unsound.out_of_use,
+            lacking: self.lacking_paths()?,
+            still,
+            of_others: self.versions_of_others()?,
+            crowded: self.crowded()?,
+            now_us: leap.map_or_else(now_us, |leap| leap.from_us),
+            leap,
+            here: jiff::tz::TimeZone::system(),
+        })
+    }
+
+    /// The objects that are asked for; nothing, if that is all.
+    pub(super) fn objects_asked(
+        &self,
+        request: &PruneRequest,
+    ) -> Result<Option<HashSet<ObjectId>>> {
+        let host = request.of_host();
+        let is_of_host = |o: &Object| host.as_ref().is_none_or(|host| *host == o.host);
+        if request.names.is_empty() {
+            let Some(host) = &host else { return Ok(None) };
+            let of_host: HashSet<_> =
+                self.idb.objects()?.into_iter().filter(is_of_host).map(|o| o.id).collect();
+            return match of_host.is_empty() {
+                true => Err(CellError::BadInput(format!(
+                    "no object is of host '{host}'; `capstan sessions` lists what there is"
+                ))),
+                false => Ok(Some(of_host)),
+            };
+        }
+        let mut asked = HashSet::new();
+        for name in &request.names {
+            let all = self.idb.objects_by_name(name)?;
+            if all.is_empty() {
+                return Err(CellError::BadInput(format!(
+                    "no object is called '{name}'; `capstan sessions` lists what there is"
+                )));
+            }
+            asked.extend(all.iter().filter(|o| is_of_host(o)).map(|o| o.id));
+            // One may be named twice.
+            if let Some(host) = host.as_ref().filter(|_| !all.iter().any(is_of_host)) {
+                let others: Vec<_> = all.iter().map(|o| format!("'{}'", o.host)).collect();
+                return Err(CellError::BadInput(format!(
+                    "'{name}' is no object of host '{host}', but of {}; --host HOST says of which host it is meant",
+                    others.join(", ")
+                )));
+            }
+        }
+        Ok(Some(asked))
+    }
+}

@@ -1,0 +1,474 @@
+//! Bases that were given up: what newer versions build on stays on the media, however little of it they still have. Where
+//! more than half of such a chain is dead, its last version is consolidated, what built on it builds on the new full, and
+//! the chain goes; on a medium that is full, or will soon have no room for a full, much less is worth it. Until that was done nothing
+//! of the chain is marked: where it cannot be done, as there is no room or something is damaged, all of it stays as it is, and that
+//! is said.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
+
+use capstan_devices::address::Address;
+use capstan_engine::message::Code;
+use capstan_format::id::{MediumId, VersionId};
+use capstan_idb::{ExpiredSegment, PruneRow, Status, Version};
+
+use super::decide::{Action, Asked, Decision};
+use super::outlook::{Outlook, Room};
+use super::room::{needed_for, room_at};
+use super::{PruneRequest, Pruned, PrunedVersion};
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::kinds::consolidate::{Consolidated, To};
+use crate::media::is_elsewhere;
+use crate::observe::{Observer, Stop};
+use crate::reading::version::VersionView;
+use crate::session::{Ears, now_us};
+use crate::supply::Wanted;
+
+/// Share of a chain that is dead from which on it is consolidated, in percent of its data: below, more bytes would be
+/// written than are given back.
+const DEAD_PERCENT: u64 = 50;
+/// The same on a medium that is full: there any room counts.
+const DEAD_PERCENT_FULL: u64 = 5;
+
+/// A base that became a full of its own, or would.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsolidatedBase {
+    /// The object's name.
+    pub name: String,
+    /// The session that wrote the base.
+    pub session: String,
+    /// How much of it and what it builds on nobody needs, in percent of their data.
+    pub dead_percent: u64,
+    /// The session that consolidated it; none where that is still to come, or was done before.
+    pub by: Option<String>,
+    /// Bytes that the full takes on its medium: what was written, or about what will be.
+    pub takes_bytes: u64,
+}
+
+/// A base that should have become a full of its own, and did not: all that it builds on stays, and is not marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnconsolidatedBase {
+    /// The object's name.
+    pub name: String,
+    /// The host it is of.
+    pub host: String,
+    /// The session that wrote the base.
+    pub session: String,
+    /// Why, and what to do.
+    pub why: String,
+    /// Bytes that lack on its medium, where it is for want of room.
+    pub lacks_bytes: Option<u64>,
+}
+
+/// A version that was given up and that others build on, with its session.
+#[derive(Clone)]
+pub(super) struct Base {
+    pub version: Version,
+    session: String,
+    /// It and those that it builds on, each with its session.
+    chain: Vec<(VersionId, String)>,
+}
+
+impl Base {
+    /// Its session, and those of what it builds on.
+    fn sessions(&self) -> impl Iterator<Item = &str> {
+        self.chain.iter().map(|(_, session)| session.as_str())
+    }
+
+    fn versions(&self) -> impl Iterator<Item = VersionId> + '_ {
+        self.chain.iter().map(|(version, _)| *version)
+    }
+
+    /// It, and what it builds on, each as a base of its own, the newest first: since a full was made of one, newer ones may have been
+    /// given up.
+    pub fn with_those_below(&self, rows: &[PruneRow]) -> Vec<Self> {
+        let each = |(at, (id, session)): (usize, &(VersionId, String))| {
+            let row = rows.iter().find(|row| row.version.id == *id)?;
+            let chain = self.chain[at..].to_vec();
+            Some(Self { version: row.version.clone(), session: session.clone(), chain })
+        };
+        self.chain.iter().enumerate().filter_map(each).collect()
+    }
+}
+
+/// What is to be done about a base.
+pub(super) struct Plan {
+    base: Base,
+    pub of: ConsolidatedBase,
+    /// The host of its object.
+    host: String,
+    pub medium: MediumId,
+    pub to: To,
+}
+
+/// Why a base is not consolidated.
+pub(super) struct Lack {
+    pub why: String,
+    /// Bytes that lack, where it is for want of room.
+    pub bytes: Option<u64>,
+}
+
+impl From<&CellError> for Lack {
+    fn from(e: &CellError) -> Self {
+        Self { why: chain(e), bytes: None }
+    }
+}
+
+/// What becomes of bases.
+#[derive(Default)]
+pub(super) struct Bases {
+    plans: Vec<Plan>,
+    /// Chains that stay as they are, since too little of them is dead or they cannot be consolidated: they are marked.
+    stay: Vec<Base>,
+    failed: Vec<(Base, UnconsolidatedBase)>,
+    pub done: Vec<ConsolidatedBase>,
+    /// Whether any session wrote something.
+    pub wrote: bool,
+    /// What those left that failed: each one's session, segments and bytes.
+    left: Vec<(String, u64, u64)>,
+}
+
+/// Versions that are only kept since ones that live build on them: the last of each such chain, with a chain below it.
+pub(super) fn given_up(rows: &[PruneRow], decisions: &[Decision], asked: &Asked<'_>) -> Vec<Base> {
+    let places: HashMap<VersionId, usize> =
+        rows.iter().enumerate().map(|(i, row)| (row.version.id, i)).collect();
+    let base_of = |i: usize| rows[i].version.base.and_then(|id| places.get(&id).copied());
+    let is_free = |i: usize| decisions[i].action == Action::Mark && !asked.is_held(&rows[i]);
+    let mut found: Vec<usize> = (0..rows.len())
+        .filter(|i| decisions[*i].action == Action::Keep && asked.is_of(rows[*i].version.object))
+        .filter_map(base_of)
+        .filter(|i| {
+            // What is locked below stays, so that nothing would be given back. A circle is no chain.
+            let mut below = std::iter::successors(base_of(*i), |i| base_of(*i)).take(rows.len());
+            is_free(*i) && rows[*i].version.base.is_some() && below.all(is_free)
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    let session =
+        |i: usize| rows[i].session.map_or(rows[i].version.id.to_string(), |s| s.to_string());
+    let base = |i: usize| {
+        let chain = std::iter::successors(Some(i), |i| base_of(*i)).take(rows.len());
+        Base {
+            version: rows[i].version.clone(),
+            session: session(i),
+            chain: chain.map(|i| (rows[i].version.id, session(i))).collect(),
+        }
+    };
+    found.into_iter().map(base).collect()
+}
+
+/// All versions of chains.
+pub(super) fn versions_of(bases: &[Base]) -> HashSet<VersionId> {
+    bases.iter().flat_map(Base::versions).collect()
+}
+
+impl Bases {
+    fn fail(&mut self, base: Base, (name, host): (String, String), why: Lack) {
+        let session = base.session.clone();
+        let Lack { why, bytes: lacks_bytes } = why;
+        self.failed.push((base, UnconsolidatedBase { name, host, session, why, lacks_bytes }));
+    }
+}
+
+impl Cell {
+    /// Settles what is to be done about bases: those that take the least room first, since each gives back what the next may
+    /// need.
+    pub(super) fn plan_bases(
+        &self,
+        bases: Vec<Base>,
+        rows: &[PruneRow],
+        gone: &HashSet<VersionId>,
+    ) -> Result<Bases> {
+        let mut of = Bases::default();
+        if bases.is_empty() {
+            return Ok(of);
+        }
+        let (sizes, used) = (self.sizes()?, self.idb.used_segments()?);
+        let outlook = Outlook::new(rows, &sizes, &used, gone);
+        for base in bases {
+            let object = self.idb.object(base.version.object)?;
+            let (name, host) = object.map(|o| (o.name, o.host)).unwrap_or_default();
+            match self.plan_base(&base, (&name, &host), &outlook) {
+                Ok(Some(plan)) => of.plans.push(plan),
+                Ok(None) => of.stay.push(base),
+                Err(e) => of.fail(base, (name, host), Lack::from(&e)),
+            }
+        }
+        of.plans.sort_by_key(|plan| plan.of.takes_bytes);
+        Ok(of)
+    }
+
+    /// Whether a base cannot be replaced now, whatever it has on media.
+    pub(super) fn is_in_the_way(&self, base: &Base, view: &VersionView<'_>) -> Result<bool> {
+        // A restore that runs may have found out already what it reads.
+        if self.idb.is_in_use(base.version.object)? {
+            return Ok(true);
+        }
+        // Without its keys nobody can say what is dead.
+        let is_closed = view.encrypted && !self.secrets.are_given();
+        Ok(is_closed || !self.opens_unasked(view)?)
+    }
+
+    fn plan_base(
+        &self,
+        base: &Base,
+        (name, host): (&str, &str),
+        outlook: &Outlook<'_>,
+    ) -> Result<Option<Plan>> {
+        let mut view = VersionView::open(self, base.version.id)?;
+        let Some((medium, to)) = self.only_device(&view)? else { return Ok(None) };
+        if self.is_in_the_way(base, &view)? {
+            return Ok(None);
+        }
+        // As the consolidation will: what does not open is taken over whole, and takes more room.
+        if self.add_keys(&mut view, true).is_err() {
+            view = VersionView::open(self, base.version.id)?;
+            self.add_keys(&mut view, false)?;
+        }
+        let weight = crate::kinds::consolidate::weigh(&view)?;
+        let least = match self.free_if_full(medium, base.version.object, (0, 0))? {
+            Some(_) => DEAD_PERCENT_FULL,
+            None => DEAD_PERCENT,
+        };
+        let is_worth_it = weight.dead_percent() >= least
+            || self.is_due(base, (medium, &to), weight.takes, outlook)?;
+        if !is_worth_it {
+            return Ok(None);
+        }
+        let of = ConsolidatedBase {
+            name: name.to_owned(),
+            session: base.session.clone(),
+            dead_percent: weight.dead_percent(),
+            by: None,
+            takes_bytes: weight.takes,
+        };
+        Ok(Some(Plan { base: base.clone(), of, host: host.to_owned(), medium, to }))
+    }
+
+    /// Whether a chain is to be consolidated though little of it is dead: later there would be no room for its full, or there is none
+    /// now and backups soon have none either, which is to be said. A pool has other media.
+    fn is_due(
+        &self,
+        base: &Base,
+        (medium, to): (MediumId, &To),
+        takes: u64,
+        outlook: &Outlook<'_>,
+    ) -> Result<bool> {
+        let (version, object) = (base.version.id, base.version.object);
+        if !outlook.is_growing(version, object) || self.pool_of(medium)?.is_some() {
+            return Ok(false);
+        }
+        // At least half of what the next backup takes comes back: what only grows is not helped so.
+        let chain: u64 = base.versions().map(|version| outlook.bytes(version, medium)).sum();
+        let gain = chain.saturating_sub(takes);
+        if gain == 0 || gain < outlook.growth_of(object, medium) / 2 {
+            return Ok(false);
+        }
+        let Some(free) = room_at(to) else { return Ok(false) };
+        Ok(outlook.room(medium, free, needed_for(takes)) != Room::Lasts)
+    }
+
+    /// What a dry run says of plans, where `gone` is what goes without them: those that have the room are done, and what is
+    /// below them goes too.
+    pub(super) fn foresee_bases(
+        &self,
+        bases: &mut Bases,
+        gone: &mut HashSet<VersionId>,
+        used: &[ExpiredSegment],
+    ) -> Result<()> {
+        let freed = |gone: &HashSet<VersionId>, medium| -> u64 {
+            let of = used.iter().filter(|s| s.medium == medium);
+            of.filter(|s| s.versions.iter().all(|v| gone.contains(v))).map(|s| s.bytes).sum()
+        };
+        let mut taken: HashMap<MediumId, u64> = HashMap::new();
+        for plan in std::mem::take(&mut bases.plans) {
+            let taken = taken.entry(plan.medium).or_default();
+            let back = freed(gone, plan.medium);
+            let room = plan.room().map(|room| (room + back).saturating_sub(*taken));
+            if let Some(lack) = self.lack_of_room(&plan, room)? {
+                bases.fail(plan.base, (plan.of.name, plan.host), lack);
+                continue;
+            }
+            *taken += plan.of.takes_bytes;
+            gone.extend(plan.base.versions());
+            bases.done.push(plan.of);
+        }
+        Ok(())
+    }
+
+    /// Consolidates what is planned. Where the next one lacks room, `free` removes from the media what need not stay any more.
+    pub(super) fn consolidate_bases(
+        &self,
+        bases: &mut Bases,
+        free: &mut dyn FnMut() -> Result<()>,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<()> {
+        let mut is_free = true;
+        for mut plan in std::mem::take(&mut bases.plans) {
+            if stop.0.load(Relaxed) {
+                break;
+            }
+            if !is_free && self.lack_of_room(&plan, plan.room())?.is_some() {
+                free()?;
+                is_free = true;
+            }
+            if let Some(lack) = self.lack_of_room(&plan, plan.room())? {
+                match self.pool_of(plan.medium)? {
+                    Some(pool) => plan.to = To::other_of_pool(pool, plan.medium),
+                    None => {
+                        bases.fail(plan.base, (plan.of.name, plan.host), lack);
+                        continue;
+                    }
+                }
+            }
+            match self.consolidate_base(&mut plan, &mut bases.left, observer, stop) {
+                Ok(()) => bases.done.push(plan.of),
+                Err(_) if stop.0.load(Relaxed) => {}
+                Err(e) => bases.fail(plan.base, (plan.of.name, plan.host), Lack::from(&e)),
+            }
+            bases.wrote = true;
+            is_free = false;
+        }
+        Ok(())
+    }
+
+    fn consolidate_base(
+        &self,
+        plan: &mut Plan,
+        left: &mut Vec<(String, u64, u64)>,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<()> {
+        let (base, name) = (&plan.base.version, &plan.of.name);
+        let wanted = Wanted::default();
+        let Consolidated { report, version } =
+            self.consolidate_version(base, name, &plan.to, &wanted, observer, stop)?;
+        if report.status != Status::Completed.as_str() {
+            // It would keep the room that others need.
+            let of = self.sizes()?.remove(&version).unwrap_or_default();
+            let add =
+                |(segments, bytes), (_, s, b): &(MediumId, u64, u64)| (segments + s, bytes + b);
+            let (segments, bytes) = of.iter().fold((0, 0), add);
+            left.push((report.session.clone(), segments, bytes));
+            self.idb.expire(now_us(), &[], |_| (vec![version], ()))?;
+            let why = report.errors.last().map(|e| e.error.clone());
+            return Err(CellError::BadInput(why.unwrap_or(report.status)));
+        }
+        // A backup may have built on it meanwhile.
+        self.refuse_without_referred(base.id, version)?;
+        if !self.idb.rebase_unread(base.id, version, Some(now_us()))? {
+            return Err(CellError::BadInput(format!(
+                "the full that session {} made of it was given up meanwhile, or a session of the object runs; prune again",
+                report.session.get(..8).unwrap_or_default()
+            )));
+        }
+        plan.of.takes_bytes = report.bytes_written;
+        plan.of.by = Some(report.session);
+        Ok(())
+    }
+
+    /// Says which bases were not consolidated; these and what they build on stay as they are, and the others are marked where the
+    /// rules say so.
+    pub(super) fn settle_bases(
+        &self,
+        bases: Bases,
+        request: &PruneRequest,
+        ears: &Ears<'_>,
+        pruned: &mut Pruned,
+    ) -> Result<()> {
+        // What was written in vain and removed again is nothing that was given back.
+        for (session, segments, bytes) in &bases.left {
+            if pruned.versions.iter().any(|v| v.session == *session) {
+                pruned.versions.retain(|v| v.session != *session);
+                pruned.removed_versions = pruned.removed_versions.saturating_sub(1);
+                pruned.removed_segments = pruned.removed_segments.saturating_sub(*segments);
+                pruned.freed_bytes = pruned.freed_bytes.saturating_sub(*bytes);
+            }
+        }
+        for (_, failed) in &bases.failed {
+            let session = failed.session.get(..8).unwrap_or_default();
+            let text = format!(
+                "{}@{session} was not consolidated, so all that it builds on stays: {}",
+                failed.name, failed.why
+            );
+            ears.say(Code::NotConsolidated, "cell", &failed.name, text);
+        }
+        let failed: Vec<Base> = bases.failed.iter().map(|(base, _)| base.clone()).collect();
+        let unmarked = versions_of(&failed);
+        if !request.dry_run && !bases.stay.is_empty() {
+            let stay = versions_of(&bases.stay);
+            // Consolidating took its time: they are looked at again.
+            let asked = self.asked(request, &self.media_away()?)?;
+            self.idb.expire(now_us(), &[], |rows| {
+                let decisions = asked.decide(rows);
+                let given_up = rows.iter().zip(&decisions).filter(|(row, d)| {
+                    let id = row.version.id;
+                    d.action != Action::Keep && stay.contains(&id) && !unmarked.contains(&id)
+                });
+                (given_up.map(|(row, _)| row.version.id).collect(), ())
+            })?;
+        }
+        for session in failed.iter().flat_map(Base::sessions) {
+            let of = pruned.versions.iter_mut().find(|v| v.session == session);
+            if let Some(of) = of.filter(|v| v.action == Action::Mark) {
+                of.action = Action::Keep;
+                of.why.push("what it is needed for was not consolidated".to_owned());
+            }
+        }
+        pruned.consolidated = bases.done;
+        pruned.unconsolidated = bases.failed.into_iter().map(|(_, failed)| failed).collect();
+        Ok(())
+    }
+
+    /// What a dry run says of the chains that go.
+    pub(super) fn say_foreseen(
+        bases: &Bases,
+        gone: &HashSet<VersionId>,
+        rows: &[PruneRow],
+        versions: &mut [PrunedVersion],
+    ) {
+        if bases.done.is_empty() {
+            return;
+        }
+        for row in rows.iter().filter(|row| gone.contains(&row.version.id)) {
+            let session = row.session.map_or(row.version.id.to_string(), |s| s.to_string());
+            let of = versions.iter_mut().find(|v| v.session == session && v.action == Action::Mark);
+            if let Some(of) = of {
+                of.action = Action::Remove;
+                of.why.push("consolidated".to_owned());
+            }
+        }
+    }
+
+    fn pool_of(&self, medium: MediumId) -> Result<Option<String>> {
+        Ok(self.idb.management(medium)?.pool)
+    }
+
+    /// The device of the one medium that has all of a version and what it builds on. Where there is more than one, or a
+    /// copy, a consolidation on one of them would leave less than there was; and of a tape no part is given back.
+    pub(super) fn only_device(&self, view: &VersionView<'_>) -> Result<Option<(MediumId, To)>> {
+        let mut only: Option<MediumId> = None;
+        for place in &view.segments {
+            let [(_, medium, _)] = place.places()[..] else { return Ok(None) };
+            if *only.get_or_insert(medium) != medium {
+                return Ok(None);
+            }
+        }
+        let Some(medium) = only else { return Ok(None) };
+        let Some(known) = self.idb.medium(medium)? else { return Ok(None) };
+        // Its host does that.
+        if is_elsewhere(self, &known) {
+            return Ok(None);
+        }
+        // Nothing is written to it now.
+        let management = self.idb.management(medium)?;
+        if management.exported_us.is_some() || management.retired_us.is_some() {
+            return Ok(None);
+        }
+        let device: Address = known.device.parse()?;
+        Ok((!device.is_sequential()).then(|| (medium, To::device(device))))
+    }
+}

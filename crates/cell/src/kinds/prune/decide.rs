@@ -1,0 +1,774 @@
+//! Which versions stay, which go, and why. A pure function of what the database and the media say.
+
+use std::collections::{HashMap, HashSet};
+
+use capstan_format::id::{ObjectId, VersionId};
+use capstan_idb::{Loss, LostData, Protection, PruneRow, Status};
+use jiff::tz::TimeZone;
+
+use super::rules::{KeepRules, Now, Seen};
+use crate::session::local;
+use crate::versions::damaged::{DamagedVersions, damaged_text};
+use crate::versions::lacking::{Lacking, Paths, paths_text};
+use crate::versions::leap::Leap;
+
+/// What becomes of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// It stays.
+    Keep,
+    /// It is given up, but its data stay, since another version needs them or a lock keeps them.
+    Mark,
+    /// It goes, and with it every segment that only such versions have something in.
+    Remove,
+}
+
+impl Action {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Mark => "mark",
+            Self::Remove => "remove",
+        }
+    }
+}
+
+/// What becomes of a version, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub action: Action,
+    pub why: Vec<String>,
+}
+
+impl Decision {
+    fn new(action: Action, why: &str) -> Self {
+        Self { action, why: vec![why.to_owned()] }
+    }
+}
+
+/// A lock found on a medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MediumLock {
+    UntilUs(i64),
+    /// Until when is not known.
+    Damaged,
+}
+
+/// What is asked for, and when.
+pub(crate) struct Asked<'a> {
+    pub rules: &'a KeepRules,
+    /// Whether all of the objects goes that nothing holds.
+    pub give_up: bool,
+    /// Whether only what consolidations left that did not end goes.
+    pub leftovers: bool,
+    /// Backups that were begun before and did not complete go though they could be resumed, where a version is whole: their room is
+    /// wanted. Microseconds since 1970.
+    pub unended_before_us: Option<i64>,
+    /// Only versions of these objects; all, if none are named.
+    pub objects: Option<HashSet<ObjectId>>,
+    /// Locks found on media.
+    pub locks: HashMap<VersionId, MediumLock>,
+    /// Versions that are not whole: something of them, or of what they build on, is lost or was never imported.
+    pub lost: HashMap<VersionId, LostData>,
+    /// Versions that are known to be damaged, with the media on which they are.
+    pub damaged: DamagedVersions,
+    /// Versions of which only media that were retired or exported have something, which do not have it or are not at hand; in a
+    /// sentence.
+    pub out_of_use: HashMap<VersionId, String>,
+    /// What versions lack of the paths which they were to have.
+    pub lacking: Lacking,
+    /// Objects of which nothing goes now, and why.
+    pub still: HashMap<ObjectId, String>,
+    /// Versions that are on media of other cells: these decide on them.
+    pub of_others: HashSet<VersionId>,
+    /// Versions on full disks, each with a full elsewhere that stands for it: that is kept in their place, where what they build on
+    /// was given up.
+    pub crowded: HashMap<VersionId, VersionId>,
+    /// Until when times are believed: now, or earlier, if the clock may have leapt.
+    pub now_us: i64,
+    /// A leap of the clock that is not proved to be none.
+    pub leap: Option<Leap>,
+    pub here: TimeZone,
+}
+
+impl Asked<'_> {
+    /// Whether anything is asked of that object.
+    pub fn is_of(&self, object: ObjectId) -> bool {
+        self.objects.as_ref().is_none_or(|objects| objects.contains(&object))
+    }
+
+    /// Decides for all versions, which come by object, newest first.
+    pub fn decide(&self, rows: &[PruneRow]) -> Vec<Decision> {
+        let groups = rows.chunk_by(|a, b| a.version.object == b.version.object);
+        let mut decisions: Vec<Decision> = groups.flat_map(|group| self.of_object(group)).collect();
+        self.let_crowded_go(rows, &mut decisions);
+        keep_bases(rows, &mut decisions);
+        decisions
+    }
+
+    /// Lets versions go for which fulls elsewhere stand, where they crowd a full disk: each builds on what is given up, and all that
+    /// keeps it keeps its full too.
+    fn let_crowded_go(&self, rows: &[PruneRow], decisions: &mut [Decision]) {
+        if self.crowded.is_empty() {
+            return;
+        }
+        let places: HashMap<VersionId, usize> =
+            rows.iter().enumerate().map(|(i, row)| (row.version.id, i)).collect();
+        let place = |id: Option<&VersionId>| id.and_then(|id| places.get(id).copied());
+        for (i, row) in rows.iter().enumerate() {
+            let Some(full) = place(self.crowded.get(&row.version.id)) else { continue };
+            let Some(base) = place(row.version.base.as_ref()) else { continue };
+            let is_kept = |i: usize| decisions[i].action == Action::Keep;
+            let why = &decisions[full].why;
+            let is_as_good = is_kept(full) && self.counts(&rows[full]) && !self.is_held(row);
+            let goes = is_kept(i)
+                && is_as_good
+                && decisions[base].action == Action::Remove
+                && decisions[i].why.iter().all(|of| why.contains(of));
+            if goes {
+                decisions[i] = Decision::new(Action::Remove, "its full is kept in its place");
+            }
+        }
+    }
+
+    fn of_object(&self, rows: &[PruneRow]) -> Vec<Decision> {
+        let complete: Vec<usize> = (0..rows.len()).filter(|i| self.counts(&rows[*i])).collect();
+        let mut by_rules = self.by_rules(rows, &complete);
+        let last = complete.first().copied();
+        // What nobody can say of whether it can be had takes no place of others, and goes no sooner than if it could be had.
+        let is_open = |i: &usize| self.counts_if_had(&rows[*i]);
+        if (0..rows.len()).any(|i| is_open(&i) && !complete.contains(&i)) {
+            let all: Vec<usize> = (0..rows.len()).filter(is_open).collect();
+            for (i, why) in self.by_rules(rows, &all) {
+                by_rules.entry(i).or_insert(why);
+            }
+        }
+        let have_last = self.have_last(rows, &complete);
+        let each = |(i, row): (usize, &PruneRow)| {
+            let held = self.held(row);
+            if self.leftovers && !is_unended_full(row) {
+                return Decision::new(Action::Keep, "not asked for");
+            }
+            if row.keeping.expired_us.is_some() {
+                return match held.is_empty() {
+                    true => Decision::new(Action::Remove, "expired before"),
+                    false => Decision { action: Action::Mark, why: held },
+                };
+            }
+            if !self.is_of(row.version.object) {
+                return Decision::new(Action::Keep, "not asked for");
+            }
+            // All that keeps it is said, also where one reason would do.
+            let mut why = held;
+            if !self.give_up {
+                why.extend(by_rules.remove(&i).unwrap_or_default());
+                why.extend(self.stays(row, i, last, &have_last));
+            }
+            let needs = self.out_of_use.get(&row.version.id).filter(|_| !why.is_empty());
+            why.extend(needs.map(|what| format!("it takes no place: {what}")));
+            match why.is_empty() {
+                true => Decision { action: Action::Remove, why: vec![self.why_it_goes(row)] },
+                false => Decision { action: Action::Keep, why },
+            }
+        };
+        rows.iter().enumerate().map(each).collect()
+    }
+
+    /// Why these versions are kept by rules, each by its place among all.
+    fn by_rules(&self, rows: &[PruneRow], of: &[usize]) -> HashMap<usize, Vec<String>> {
+        let seen =
+            |i: &usize| Seen { created_us: rows[*i].version.created_us, tags: &rows[*i].tags };
+        let seen: Vec<Seen<'_>> = of.iter().map(seen).collect();
+        let now = Now { us: self.now_us, has_leapt: self.leap.is_some() };
+        of.iter().copied().zip(self.rules.apply(&seen, &self.here, now)).collect()
+    }
+
+    /// The last version of each object that is whole, and where that lacks paths the last ones that have them.
+    pub fn last_whole(&self, rows: &[PruneRow]) -> Vec<VersionId> {
+        let groups = rows.chunk_by(|a, b| a.version.object == b.version.object);
+        let last = groups.flat_map(|group| {
+            let whole: Vec<usize> = (0..group.len()).filter(|i| self.counts(&group[*i])).collect();
+            let before = self.have_last(group, &whole).into_keys();
+            let all = whole.first().copied().into_iter().chain(before);
+            let mut all: Vec<usize> = all.collect();
+            all.sort_unstable();
+            all.into_iter().map(|i| group[i].version.id)
+        });
+        last.collect()
+    }
+
+    /// Which of an object's complete versions, each by its place among all, are the last that have paths which the last one lacks.
+    fn have_last(&self, rows: &[PruneRow], complete: &[usize]) -> HashMap<usize, Paths> {
+        let ids: Vec<VersionId> = complete.iter().map(|i| rows[*i].version.id).collect();
+        let keepers = self.lacking.keepers(&ids).into_iter();
+        keepers.map(|(index, paths)| (complete[index], paths)).collect()
+    }
+
+    /// Whether a version takes a place of a rule: it is whole, and ours.
+    fn counts(&self, row: &PruneRow) -> bool {
+        self.is_whole(row) && !self.of_others.contains(&row.version.id)
+    }
+
+    /// Whether a version takes a place, or would if what media in use no more have of it could be had.
+    fn counts_if_had(&self, row: &PruneRow) -> bool {
+        let id = row.version.id;
+        let is_had = !self.lost.contains_key(&id) && !self.damaged.contains_key(&id);
+        is_complete(row) && is_had && !self.of_others.contains(&id)
+    }
+
+    /// Whether a version is complete, nothing of it was lost since, and all of it is to be had as far as is known.
+    fn is_whole(&self, row: &PruneRow) -> bool {
+        let id = row.version.id;
+        let is_had = !self.damaged.contains_key(&id) && !self.out_of_use.contains_key(&id);
+        is_complete(row) && !self.lost.contains_key(&id) && is_had
+    }
+
+    /// Whether a version stays, whatever rules and dates say, as it is damaged and may be repaired still.
+    pub fn waits_for_repair(&self, row: &PruneRow) -> bool {
+        self.damaged.contains_key(&row.version.id)
+            && is_complete(row)
+            && row.keeping.protection != Protection::None
+    }
+
+    /// Whether a version stays, whatever rules and dates say, as what it lacks may be imported still.
+    pub fn waits_for_import(&self, row: &PruneRow) -> bool {
+        let lost = self.lost.get(&row.version.id);
+        lost.is_some_and(|of| of.loss.is_not_imported())
+            && is_complete(row)
+            && row.keeping.protection != Protection::None
+    }
+
+    /// Whether a version is held whatever the rules say.
+    pub fn is_held(&self, row: &PruneRow) -> bool {
+        !self.held(row).is_empty()
+    }
+
+    /// What holds a version whatever the rules say.
+    fn held(&self, row: &PruneRow) -> Vec<String> {
+        let mut why = Vec::new();
+        if row.version.status == Status::Running || row.in_use {
+            why.push("in use by a session that runs".to_owned());
+        }
+        why.extend(row.readers.iter().map(|reader| format!("read by {reader}")));
+        why.extend(self.still.get(&row.version.object).cloned());
+        if self.of_others.contains(&row.version.id) {
+            why.push("it is on a medium of another cell".to_owned());
+        }
+        let on_medium = self.locks.get(&row.version.id);
+        let until = match on_medium {
+            Some(MediumLock::UntilUs(until)) => row.keeping.locked_until_us.max(Some(*until)),
+            _ => row.keeping.locked_until_us,
+        };
+        if let Some(until) = until.filter(|until| *until > self.now_us) {
+            why.push(format!("locked until {}", local(until)));
+        } else if on_medium == Some(&MediumLock::Damaged) {
+            why.push("its lock on the medium is damaged".to_owned());
+        }
+        match row.keeping.protection {
+            // One that expired is protected no more.
+            _ if row.keeping.expired_us.is_some() => {}
+            Protection::UntilUs(until) if until > self.now_us => {
+                why.push(format!("protected until {}", local(until)));
+            }
+            Protection::Permanent => why.push("protected for ever".to_owned()),
+            _ => {}
+        }
+        why
+    }
+
+    /// Why a version stays that no rule keeps; `last` is the object's last complete one, `have_last` are those that have what it
+    /// lacks.
+    fn stays(
+        &self,
+        row: &PruneRow,
+        index: usize,
+        last: Option<usize>,
+        have_last: &HashMap<usize, Paths>,
+    ) -> Option<String> {
+        let paths = have_last.get(&index);
+        let has = paths.map(|paths| format!("last version that has {}", paths_text(paths)));
+        has.or_else(|| self.stays_for_itself(row, index, last).map(str::to_owned))
+    }
+
+    fn stays_for_itself(
+        &self,
+        row: &PruneRow,
+        index: usize,
+        last: Option<usize>,
+    ) -> Option<&'static str> {
+        if Some(index) == last {
+            return Some("last complete version");
+        }
+        // Nothing goes on with it, and what it is made of stays.
+        if is_unended_full(row) {
+            return None;
+        }
+        if self.waits_for_repair(row) {
+            return Some("it is damaged, and may be repaired");
+        }
+        if self.waits_for_import(row) {
+            return Some("not whole, and what it lacks may be imported");
+        }
+        if self.rules.is_empty() {
+            let by_rules = row.keeping.protection == Protection::Rules;
+            return by_rules.then_some("no keep rule is given");
+        }
+        let newer = last.is_some_and(|last| last < index);
+        let has_data = !row.version.null_device;
+        let makes_room = last.is_some() && self.makes_room(row);
+        (has_data && !self.is_whole(row) && !newer && !makes_room).then_some(UNENDED)
+    }
+
+    /// Whether a backup did not complete and is to make room.
+    fn makes_room(&self, row: &PruneRow) -> bool {
+        matches!(row.version.status, Status::Incomplete | Status::Failed)
+            && self.unended_before_us.is_some_and(|before| row.version.created_us < before)
+    }
+
+    fn why_it_goes(&self, row: &PruneRow) -> String {
+        match row.keeping.protection {
+            _ if row.version.null_device => "it went to the null device".to_owned(),
+            _ if self.give_up => "its object is given up".to_owned(),
+            _ if is_unended_full(row) => "its consolidation did not end".to_owned(),
+            Protection::UntilUs(until) => format!("protection ended {}", local(until)),
+            Protection::None if self.rules.is_empty() => "not protected".to_owned(),
+            _ if let Some(lost) = self.lost.get(&row.version.id) => {
+                let what = match &lost.loss {
+                    Loss::Medium { label, .. } => {
+                        format!("medium '{label}' has lost some of its data")
+                    }
+                    Loss::Copy { label } => {
+                        format!("the copy on medium '{label}' lacks some of its data")
+                    }
+                    Loss::Segments => "some of it is on no medium that is known".to_owned(),
+                    Loss::Base(base) => {
+                        format!("version {}, which it builds on, is not known", base.short())
+                    }
+                };
+                format!("{what}, and a later one is whole")
+            }
+            _ if let Some(labels) = self.damaged.get(&row.version.id) => {
+                format!("it {}, and a later one is whole", damaged_text(labels))
+            }
+            _ if self.makes_room(row) => "not complete, and its room is wanted".to_owned(),
+            _ if !is_complete(row) => "not complete, and a later one is".to_owned(),
+            _ => "no rule keeps it".to_owned(),
+        }
+    }
+}
+
+/// Why a version stays that is not whole, while none after it is.
+pub(super) const UNENDED: &str = "not whole, but none after it is";
+
+/// Whether it is a full that a consolidation did not come to the end of.
+fn is_unended_full(row: &PruneRow) -> bool {
+    row.version.stands_for.is_some()
+        && matches!(row.version.status, Status::Incomplete | Status::Failed)
+}
+
+fn is_complete(row: &PruneRow) -> bool {
+    matches!(row.version.status, Status::Completed | Status::CompletedWithErrors)
+        && !row.version.null_device
+        && row.keeping.expired_us.is_none()
+}
+
+/// What a version that stays builds on stays with it, marked.
+fn keep_bases(rows: &[PruneRow], decisions: &mut [Decision]) {
+    let places: HashMap<VersionId, usize> =
+        rows.iter().enumerate().map(|(i, row)| (row.version.id, i)).collect();
+    let mut seen = vec![false; rows.len()];
+    for start in 0..rows.len() {
+        if decisions[start].action == Action::Remove || seen[start] {
+            continue;
+        }
+        let mut at = start;
+        seen[at] = true;
+        while let Some(base) = rows[at].version.base.and_then(|id| places.get(&id).copied()) {
+            let (child, decision) = (&rows[at], &mut decisions[base]);
+            if decision.action == Action::Remove {
+                decision.action = Action::Mark;
+                let session = child.session.map_or_else(|| child.version.id.short(), |s| s.short());
+                decision.why.push(format!("{session} builds on it"));
+            }
+            if std::mem::replace(&mut seen[base], true) {
+                break;
+            }
+            at = base;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::prune::rules::Count;
+    use capstan_idb::{Keeping, Version};
+
+    const NOW: i64 = 1_793_534_400_000_000;
+    const DAY: i64 = 86_400_000_000;
+
+    /// Version n of object 1, n days old, complete.
+    fn row(n: u8) -> PruneRow {
+        PruneRow {
+            version: Version {
+                id: VersionId([n; 16]),
+                object: ObjectId([1; 16]),
+                status: Status::Completed,
+                method: "full".to_owned(),
+                base: None,
+                key: None,
+                null_device: false,
+                created_us: NOW - i64::from(n) * DAY,
+                stands_for: None,
+            },
+            keeping: Keeping::default(),
+            session: None,
+            tags: Vec::new(),
+            in_use: false,
+            readers: Vec::new(),
+        }
+    }
+
+    fn with(n: u8, change: impl FnOnce(&mut PruneRow)) -> PruneRow {
+        let mut row = row(n);
+        change(&mut row);
+        row
+    }
+
+    fn protected(n: u8, protection: Protection) -> PruneRow {
+        with(n, |row| row.keeping.protection = protection)
+    }
+
+    fn on(n: u8, base: u8) -> PruneRow {
+        with(n, |row| row.version.base = Some(VersionId([base; 16])))
+    }
+
+    fn asked(rules: &KeepRules) -> Asked<'_> {
+        let (objects, locks, lost) = (None, HashMap::new(), HashMap::new());
+        let (damaged, still, of_others) = (HashMap::new(), HashMap::new(), HashSet::new());
+        let out_of_use = HashMap::new();
+        let (now_us, here) = (NOW, TimeZone::UTC);
+        let (give_up, leftovers, unended_before_us) = (false, false, None);
+        let lacking = Lacking::default();
+        let crowded = HashMap::new();
+        Asked {
+            rules,
+            give_up,
+            leftovers,
+            unended_before_us,
+            objects,
+            locks,
+            lost,
+            damaged,
+            out_of_use,
+            lacking,
+            still,
+            of_others,
+            crowded,
+            now_us,
+            leap: None,
+            here,
+        }
+    }
+
+    #[test]
+    fn a_full_elsewhere_is_kept_in_the_place_of_what_crowds_a_disk() {
+        // 9 stands for 3, which builds on 4.
+        let full = with(9, |row| {
+            row.version.stands_for = Some(VersionId([3; 16]));
+            row.version.created_us = NOW - 3 * DAY;
+        });
+        let rows = [on(2, 3), full, on(3, 4), row(4)];
+        let within = |hours: i64| KeepRules {
+            within: Some(jiff::Span::new().hours(hours)),
+            tags: vec![vec!["a".to_owned()]],
+            ..KeepRules::default()
+        };
+        let decided = |hours, is_crowded: bool, rows: &[PruneRow]| {
+            let rules = within(hours);
+            let mut asked = asked(&rules);
+            let crowded = is_crowded.then_some((VersionId([3; 16]), VersionId([9; 16])));
+            asked.crowded = crowded.into_iter().collect();
+            letters(&asked.decide(rows))
+        };
+        assert_eq!(decided(25, false, &rows), "kkkm", "there is room for both");
+        assert_eq!(decided(25, true, &rows), "kkmm");
+        assert_eq!(decided(49, true, &rows), "kkkk", "what it builds on is wanted");
+        let mut tagged = rows.clone();
+        tagged[2].tags = vec!["a".to_owned()];
+        assert_eq!(decided(25, true, &tagged), "kkkm", "the full is not kept for that");
+        let mut locked = rows.clone();
+        locked[2].keeping.locked_until_us = Some(NOW + DAY);
+        assert_eq!(decided(25, true, &locked), "kkkm");
+        let mut given_up = rows;
+        given_up[1].keeping.expired_us = Some(NOW);
+        assert_eq!(decided(25, true, &given_up), "krkm");
+    }
+
+    #[test]
+    fn what_lacks_a_path_does_not_push_out_the_last_that_has_all() {
+        let rules = last(1);
+        let rows = [row(4), row(3), row(2), row(1)];
+        let mut asked = asked(&rules);
+        asked.lacking = Lacking::with(&[(4, &["/b"]), (3, &["/b"])]);
+        let decided = asked.decide(&rows);
+        assert_eq!(
+            letters(&decided),
+            "krkr",
+            "rules count it, but the last state of the path stays"
+        );
+        assert_eq!(decided[2].why, ["last version that has /b"]);
+        let ids = |all: &[usize]| all.iter().map(|i| rows[*i].version.id).collect::<Vec<_>>();
+        assert_eq!(asked.last_whole(&rows), ids(&[0, 2]));
+        asked.lacking = Lacking::with(&[(4, &["/b"]), (3, &["/a"])]);
+        assert_eq!(letters(&asked.decide(&rows)), "kkrr", "each path has its own last state");
+        asked.lacking = Lacking::with(&[1, 2, 3, 4].map(|n| (n, &["/b"][..])));
+        assert_eq!(letters(&asked.decide(&rows)), "krrr", "there is none that has it");
+        asked.lacking = Lacking::with(&[(3, &["/b"])]);
+        assert_eq!(letters(&asked.decide(&rows)), "krrr");
+        assert_eq!(asked.last_whole(&rows), ids(&[0]));
+    }
+
+    #[test]
+    fn what_is_not_whole_any_more_pushes_nothing_out_and_stays_until_something_is() {
+        let rules = last(1);
+        let rows = [row(3), row(2), row(1)];
+        let mut asked = asked(&rules);
+        assert_eq!(letters(&asked.decide(&rows)), "krr");
+        let lost = |rows: &[PruneRow]| {
+            let of = |row: &PruneRow| {
+                let version = row.version.id;
+                let loss = Loss::Medium { label: "m".to_owned(), lost_us: NOW };
+                (version, LostData { version, loss })
+            };
+            rows.iter().map(of).collect()
+        };
+        asked.lost = lost(&rows[..1]);
+        assert_eq!(letters(&asked.decide(&rows)), "kkr", "the last that restores stays");
+        asked.lost = lost(&rows[1..2]);
+        let decided = asked.decide(&rows);
+        assert_eq!(letters(&decided), "krr");
+        assert!(decided[1].why[0].contains("medium 'm' has lost"), "{:?}", decided[1].why);
+        asked.lost = lost(&rows);
+        assert_eq!(letters(&asked.decide(&rows)), "kkk");
+    }
+
+    #[test]
+    fn what_was_not_imported_takes_no_place_and_what_lacks_it_stays() {
+        let rules = last(1);
+        let rows = [on(3, 9), row(2), row(1)];
+        let mut asked = asked(&rules);
+        for loss in [Loss::Base(VersionId([9; 16])), Loss::Segments] {
+            let of = |row: &PruneRow| LostData { version: row.version.id, loss: loss.clone() };
+            asked.lost = rows[..1].iter().map(|row| (row.version.id, of(row))).collect();
+            assert_eq!(letters(&asked.decide(&rows)), "kkr", "the last that restores stays");
+            asked.lost = rows[1..2].iter().map(|row| (row.version.id, of(row))).collect();
+            assert_eq!(letters(&asked.decide(&rows)), "kkr", "its medium may come");
+            let mut rows = rows.clone();
+            rows[1].keeping.protection = Protection::None;
+            assert_eq!(letters(&asked.decide(&rows)), "krr", "it was let go");
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_takes_no_place_and_stays_until_somebody_lets_it_go() {
+        let rules = last(1);
+        let rows = [row(3), row(2), row(1)];
+        let mut asked = asked(&rules);
+        let of = |n: u8| (VersionId([n; 16]), "m".to_owned());
+        asked.damaged = [of(3)].into();
+        assert_eq!(letters(&asked.decide(&rows)), "kkr", "the last that restores stays");
+        asked.damaged = [of(2)].into();
+        assert_eq!(letters(&asked.decide(&rows)), "kkr", "it may be repaired");
+        let let_go = [row(3), protected(2, Protection::None), row(1)];
+        let decided = asked.decide(&let_go);
+        assert_eq!(letters(&decided), "krr");
+        assert!(decided[1].why[0].contains("damaged on medium 'm'"), "{:?}", decided[1].why);
+        asked.damaged = [of(3), of(2), of(1)].into();
+        assert_eq!(letters(&asked.decide(&rows)), "kkk");
+        asked.give_up = true;
+        assert_eq!(letters(&asked.decide(&rows)), "rrr");
+    }
+
+    #[test]
+    fn what_only_media_in_use_no_more_have_takes_no_place_and_goes_no_sooner_for_it() {
+        let rules = last(1);
+        let rows = [row(4), row(3), row(2), row(1)];
+        let mut asked = asked(&rules);
+        let of = |n: u8| (VersionId([n; 16]), "some of it is only on medium 'm'".to_owned());
+        asked.out_of_use = [of(4)].into();
+        let decided = asked.decide(&rows);
+        assert_eq!(letters(&decided), "kkrr", "the last that is to be had stays");
+        assert!(decided[0].why.concat().contains("only on medium 'm'"), "{:?}", decided[0].why);
+        assert_eq!(asked.last_whole(&rows), [VersionId([3; 16])]);
+        asked.out_of_use = [of(3)].into();
+        assert_eq!(letters(&asked.decide(&rows)), "krrr");
+        let rules = last(2);
+        asked.rules = &rules;
+        assert_eq!(letters(&asked.decide(&rows)), "kkkr", "as if it were there, and as if not");
+        asked.out_of_use = [of(4), of(3), of(2), of(1)].into();
+        assert_eq!(letters(&asked.decide(&rows)), "kkkk");
+    }
+
+    /// The actions' first letters.
+    fn actions(rows: &[PruneRow], rules: &KeepRules) -> String {
+        letters(&asked(rules).decide(rows))
+    }
+
+    fn letters(decisions: &[Decision]) -> String {
+        decisions.iter().map(|d| &d.action.as_str()[..1]).collect()
+    }
+
+    fn last(n: u32) -> KeepRules {
+        KeepRules { last: Some(Count::Last(n)), ..KeepRules::default() }
+    }
+
+    #[test]
+    fn without_rules_only_what_is_not_protected_any_more_goes() {
+        let rows = [
+            row(1),
+            protected(2, Protection::None),
+            protected(3, Protection::UntilUs(NOW - 1)),
+            protected(4, Protection::UntilUs(NOW + 1)),
+            protected(5, Protection::Permanent),
+        ];
+        assert_eq!(actions(&rows, &KeepRules::default()), "krrkk");
+        assert_eq!(actions(&rows, &last(1)), "krrkk");
+        assert_eq!(actions(&rows, &last(3)), "kkkkk", "a rule keeps what is not protected too");
+    }
+
+    #[test]
+    fn the_last_complete_version_goes_only_when_all_of_its_object_is_given_up() {
+        let none = KeepRules::default();
+        assert_eq!(actions(&[protected(1, Protection::UntilUs(NOW - 1))], &none), "k");
+        let unprotected = [protected(1, Protection::None), protected(2, Protection::None)];
+        assert_eq!(actions(&unprotected, &none), "kr");
+        let mut asked = asked(&none);
+        asked.give_up = true;
+        assert_eq!(letters(&asked.decide(&unprotected)), "rr");
+        let read = with(3, |row| row.readers.push("process 1 on h".to_owned()));
+        let locked = with(4, |row| row.keeping.locked_until_us = Some(NOW + 1));
+        let rows = [row(1), protected(2, Protection::Permanent), read, locked, row(5)];
+        assert_eq!(letters(&asked.decide(&rows)), "rkkkr");
+        let tags = KeepRules { tags: vec![vec!["x".to_owned()]], ..KeepRules::default() };
+        assert_eq!(actions(&[protected(1, Protection::None), row(2)], &tags), "kr");
+    }
+
+    #[test]
+    fn what_is_not_complete_stays_until_a_later_one_is() {
+        let incomplete = |n| with(n, |row| row.version.status = Status::Incomplete);
+        let rows = [incomplete(1), row(2), incomplete(3), incomplete(4), row(5)];
+        assert_eq!(actions(&rows, &last(1)), "kkrrr");
+        assert_eq!(actions(&rows, &last(2)), "kkrrk", "they are not counted");
+        assert_eq!(actions(&rows, &KeepRules::default()), "kkkkk");
+        let null = with(1, |row| row.version.null_device = true);
+        assert_eq!(actions(&[null, row(2)], &last(1)), "rk");
+    }
+
+    #[test]
+    fn what_a_consolidation_left_that_did_not_end_goes() {
+        let of = |n, status| {
+            with(n, |row| {
+                (row.version.status, row.version.stands_for) = (status, Some(VersionId([9; 16])));
+            })
+        };
+        let rows = [
+            of(1, Status::Failed),
+            of(2, Status::Running),
+            of(3, Status::Incomplete),
+            of(4, Status::Completed),
+            row(5),
+        ];
+        assert_eq!(actions(&rows, &KeepRules::default()), "rkrkk");
+        assert_eq!(actions(&rows, &last(1)), "rkrkr");
+        let rules = KeepRules::default();
+        let mut asked = asked(&rules);
+        asked.leftovers = true;
+        let gone = protected(6, Protection::None);
+        let expired = with(7, |row| row.keeping.expired_us = Some(1));
+        assert_eq!(letters(&asked.decide(&[of(1, Status::Failed), row(5), gone, expired])), "rkkk");
+    }
+
+    #[test]
+    fn what_is_not_complete_makes_room_where_a_version_is_whole() {
+        let incomplete = |n| with(n, |row| row.version.status = Status::Incomplete);
+        let rules = last(1);
+        let mut asked = asked(&rules);
+        asked.unended_before_us = Some(NOW - DAY);
+        assert_eq!(letters(&asked.decide(&[incomplete(1), incomplete(2), row(3)])), "krk");
+        assert_eq!(letters(&asked.decide(&[incomplete(1), incomplete(2)])), "kk");
+    }
+
+    #[test]
+    fn locks_and_sessions_hold() {
+        let locked = with(2, |row| row.keeping.locked_until_us = Some(NOW + 1));
+        let past = with(3, |row| row.keeping.locked_until_us = Some(NOW - 1));
+        let used = with(4, |row| row.in_use = true);
+        let rows = [row(1), locked, past, used, row(5), row(6)];
+        let rules = last(1);
+        let mut asked = asked(&rules);
+        assert_eq!(letters(&asked.decide(&rows)), "kkrkrr");
+        let read = with(2, |row| row.readers.push("process 1 on h".to_owned()));
+        assert_eq!(letters(&asked.decide(&[row(1), read, row(3)])), "kkr");
+        asked.locks.insert(VersionId([5; 16]), MediumLock::UntilUs(NOW + 9));
+        asked.locks.insert(VersionId([6; 16]), MediumLock::Damaged);
+        assert_eq!(letters(&asked.decide(&rows)), "kkrkkk");
+    }
+
+    #[test]
+    fn what_a_living_version_builds_on_is_only_marked() {
+        // 1 builds on 3, that on 5; 2 on 4.
+        let rows = [on(1, 3), on(2, 4), on(3, 5), row(4), row(5)];
+        assert_eq!(actions(&rows, &last(1)), "krmrm");
+        let decisions = asked(&last(1)).decide(&rows);
+        assert!(decisions[4].why.iter().any(|w| w.ends_with("builds on it")), "{decisions:?}");
+        // One that was marked goes once nothing living builds on it, whoever is asked for.
+        let expired = |row| PruneRow {
+            keeping: Keeping { expired_us: Some(1), ..Keeping::default() },
+            ..row
+        };
+        let rows = [row(1), expired(on(3, 5)), expired(row(5))];
+        assert_eq!(actions(&rows, &KeepRules::default()), "krr");
+        // And stays while a lock keeps what builds on it.
+        let locked = with(3, |row| row.keeping.locked_until_us = Some(NOW + 1));
+        let locked = PruneRow {
+            version: Version { base: Some(VersionId([5; 16])), ..locked.version.clone() },
+            ..locked
+        };
+        assert_eq!(actions(&[row(1), locked, row(5)], &last(1)), "kkm");
+    }
+
+    #[test]
+    fn what_stands_still_and_what_is_anothers_stays() {
+        let expired = with(4, |row| row.keeping.expired_us = Some(1));
+        let rows = [row(1), row(2), protected(3, Protection::None), expired];
+        let rules = last(1);
+        let mut still = asked(&rules);
+        assert_eq!(letters(&still.decide(&rows)), "krrr");
+        still.still.insert(ObjectId([1; 16]), "away".to_owned());
+        assert_eq!(letters(&still.decide(&rows)), "kkkm");
+        // What another cell has takes nobody's place, and is not decided on here.
+        let mut others = asked(&rules);
+        others.of_others.insert(rows[0].version.id);
+        assert_eq!(letters(&others.decide(&rows)), "kkrr");
+    }
+
+    #[test]
+    fn bases_in_a_circle_end() {
+        assert_eq!(actions(&[on(1, 2), on(2, 1)], &last(1)), "km");
+    }
+
+    #[test]
+    fn only_objects_that_are_named_are_asked_for() {
+        let other = with(9, |row| row.version.object = ObjectId([2; 16]));
+        let rules = last(1);
+        let mut asked = asked(&rules);
+        asked.objects = Some(HashSet::from([ObjectId([1; 16])]));
+        let more = PruneRow {
+            version: Version { id: VersionId([8; 16]), ..other.version.clone() },
+            ..other.clone()
+        };
+        assert_eq!(letters(&asked.decide(&[row(1), row(2), other, more])), "krkk");
+    }
+}

@@ -1,0 +1,349 @@
+//! Making a medium whole again: its header file, where that is damaged, from its segments; and segments of which something is
+//! damaged or missing, written anew on it, in new segments, from themselves and from wherever what they lack is whole, and read
+//! back. What was damaged goes from a directory when that is done, and is read last from then on where it stays, as on tape. What
+//! is damaged and no version needs goes without that. What is attached to a tape and damaged is written anew at its end. Whatever is cut short can be done again.
+
+mod find;
+mod header;
+mod replace;
+mod unneeded;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use capstan_devices::address::Address;
+use capstan_devices::host::DeviceHost;
+use capstan_engine::message::{Code, shell_word};
+use capstan_engine::meter::{Meters, Stage};
+use capstan_format::id::{MediumId, SegmentId, SessionId};
+use capstan_idb::{Medium, Status, Version};
+
+use self::find::Found;
+use self::header::HeaderMended;
+use crate::Cell;
+use crate::drives::attached::DamagedAttachment;
+use crate::error::{CellError, Result, chain};
+use crate::observe::{Observer, Stop};
+use crate::reading::version::VersionView;
+use crate::report::Report;
+use crate::session::transfers::Moved;
+use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+
+/// The kind of session.
+const REPAIR: &str = "repair";
+
+/// A medium that is to be made whole again.
+#[derive(Debug, Clone, Default)]
+pub struct RepairRequest {
+    /// Its label, the begin of its id, or its device.
+    pub medium: String,
+    /// The only medium from which what it lacks is taken, if one is named; else all that are at hand.
+    pub from: Option<String>,
+    /// Whether segments go of which nothing can be read and the database knows nothing.
+    pub remove_unreadable: bool,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+/// A repair that runs.
+struct Repair<'a> {
+    cell: &'a Cell,
+    row: Medium,
+    address: Address,
+    /// The versions that have something on the medium and were not given up.
+    versions: Vec<Version>,
+    meters: Arc<Meters>,
+    ears: &'a Ears<'a>,
+    stop: &'a Stop,
+    remove_unreadable: bool,
+    dry_run: bool,
+    started_us: i64,
+    /// The header file was written anew before.
+    mended_header: bool,
+    /// How it differs from the medium that was last written.
+    changed: Option<String>,
+    /// What it lacks as it does: what stays lacking of that is no damage.
+    lacking: HashSet<SegmentId>,
+}
+
+/// What came of it.
+#[derive(Default)]
+struct Outcome {
+    session: Option<SessionId>,
+    failed: bool,
+    /// Bytes that were written.
+    written: u64,
+    /// Segments that are whole again.
+    whole: usize,
+    /// Attachments stay damaged.
+    lacks_attachments: bool,
+    /// Damaged segments stay that nobody needs.
+    kept: bool,
+}
+
+impl Cell {
+    /// Makes a medium whole again, as far as what it lacks is whole anywhere at hand.
+    pub fn media_repair(
+        &self,
+        request: &RepairRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let (begun_at, started_us) = (Instant::now(), now_us());
+        let ears = Ears::new(observer);
+        let from = request.from.as_ref().map(|from| self.find_medium(from)).transpose()?;
+        let mended_header = match self.mend_header(request, from.as_ref(), started_us, &ears)? {
+            HeaderMended::All(report) => return Ok(*report),
+            HeaderMended::File => true,
+            HeaderMended::Nothing => false,
+        };
+        let row = self.find_medium(&request.medium)?;
+        self.refuse_retired(row.id, &row.label)?;
+        refuse_itself(from.as_ref(), row.id, &row.label)?;
+        let address: Address = row.device.parse()?;
+        let medium = self.open_known(&row, &address)?;
+        self.refuse_other_cells(medium.header(), &row.device)?;
+        self.open_drive_key(medium.header())?;
+        let changed = self.note_changed(&address, &medium)?;
+        if !request.dry_run {
+            self.refuse_read(row.id)?;
+            self.record_all_unknown(&medium)?;
+        }
+        let given_up = self.given_up()?;
+        let mut versions = Vec::new();
+        for id in self.idb.versions_on_medium(row.id)? {
+            versions.extend(self.idb.version(id)?.filter(|v| !given_up.contains(&v.id)));
+        }
+        versions.sort_by_key(|v: &Version| (v.created_us, v.id));
+        if let Some(running) = versions.iter().find(|v| v.status == Status::Running) {
+            return Err(CellError::BadInput(format!(
+                "a session that runs writes version {} to medium '{}'; repair it when that is done",
+                running.id.short(),
+                row.label
+            )));
+        }
+        let ids: Vec<_> = versions.iter().map(|v| v.id).collect();
+        let reading = self.hold_versions(&ids)?;
+        let source = |id: MediumId| id == row.id || from.as_ref().is_none_or(|from| from.id == id);
+        let mut views = Vec::new();
+        for version in &versions {
+            let mut view = VersionView::open_alone(self, version.clone())?;
+            view.keep_places(&source);
+            self.open_drive_keys(&view)?;
+            views.push(view);
+        }
+        let lacking = self.lacking_as_changed(&medium)?;
+        let repair = Repair {
+            cell: self,
+            row,
+            address,
+            versions,
+            meters: Arc::new(Meters::default()),
+            ears: &ears,
+            stop,
+            remove_unreadable: request.remove_unreadable,
+            dry_run: request.dry_run,
+            started_us,
+            mended_header,
+            changed,
+            lacking,
+        };
+        let found = repair.find(&medium, &views)?;
+        let degraded = self.say_members(&medium, &ears);
+        drop(medium);
+        let mut report = repair.report();
+        let mut outcome = repair.mend(&found, &mut views, &mut report)?;
+        // Others may have begun to read meanwhile: what they read stays then.
+        drop(reading);
+        if !request.dry_run && !outcome.failed && !stop.0.load(Relaxed) {
+            repair.replace(&views, &found, &mut outcome)?;
+            outcome.kept = repair.remove_unneeded(&found.unneeded)?;
+            outcome.lacks_attachments = !repair.attach_anew(&found.attachments, &mut report)?;
+        }
+        if !stop.0.load(Relaxed) {
+            report.corrupt = repair.name_lost(&views, &found.broken, &mut report)?;
+        }
+        repair.note(&found, &outcome, &mut report)?;
+        if stop.0.load(Relaxed) {
+            ears.stopped(&repair.row.label);
+        }
+        let status = match stop.0.load(Relaxed) {
+            _ if outcome.failed => Status::Failed,
+            true => Status::Incomplete,
+            false if ears.error_count() > 0 || degraded => Status::CompletedWithErrors,
+            false => Status::Completed,
+        };
+        let moved = Moved {
+            read: repair.meters.of(Stage::Source).read().bytes,
+            written: outcome.written,
+            elapsed_s: begun_at.elapsed().as_secs_f64(),
+        };
+        moved.fill(&mut report, &repair.meters, None);
+        repair.end(outcome.session, status, report)
+    }
+}
+
+/// What is done with a medium on which nothing can be written anew.
+fn full_way(label: &str) -> String {
+    format!(
+        "`capstan media retire {}` gives it up, and brings what no other medium has to another one, as far as that is whole anywhere",
+        shell_word(label)
+    )
+}
+
+impl Repair<'_> {
+    /// An empty report.
+    fn report(&self) -> Report {
+        report_of(&self.row.label, self.started_us, self.dry_run)
+    }
+
+    /// Writes anew what can be mended, or says what would be.
+    fn mend(
+        &self,
+        found: &Found,
+        views: &mut [VersionView<'_>],
+        report: &mut Report,
+    ) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let helps = || found.broken.iter().filter(|b| b.helps);
+        if let Some(text) = self.full()?
+            && (helps().next().is_some() || !found.attachments.is_empty())
+        {
+            self.ears.say(Code::Damaged, "cell", &self.row.label, text);
+            outcome.failed = !self.dry_run;
+            return Ok(outcome);
+        }
+        if self.dry_run {
+            for b in helps() {
+                let text = format!("segment {} would be written anew: {}", b.number(), b.why);
+                report.notes.push(text);
+            }
+            for u in found.unneeded.iter().filter(|u| u.goes) {
+                let text = format!("segment {} would be removed: {}", u.number.0, u.why);
+                report.notes.push(text);
+            }
+            for DamagedAttachment { it, why } in &found.attachments {
+                let (kind, number) = (&it.attachment, it.number.0);
+                report.notes.push(format!("{kind} {number} would be written anew: {why}"));
+            }
+            return Ok(outcome);
+        }
+        if helps().next().is_none() || self.stop.0.load(Relaxed) {
+            return Ok(outcome);
+        }
+        let id = SessionId(self.cell.new_id()?);
+        let session = begun(id, REPAIR, self.row.device.clone(), self.started_us);
+        self.cell.begin_session(&session, None)?;
+        outcome.session = Some(id);
+        match self.write_anew(views, &found.broken, report) {
+            Ok(done) => (outcome.failed, outcome.written) = done,
+            Err(e) => {
+                outcome.failed = true;
+                self.ears.say(Code::DeviceFailed, "cell", &self.row.label, chain(&e));
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// That nothing can be written anew on a tape, as it is full, and what is to be done then.
+    fn full(&self) -> Result<Option<String>> {
+        let is_full = self.cell.idb.management(self.row.id)?.full_us.is_some();
+        Ok((is_full && self.address.is_sequential()).then(|| {
+            format!("it is full, so nothing is written anew on it: {}", full_way(&self.row.label))
+        }))
+    }
+
+    /// Puts into report and database what came of it.
+    fn note(&self, found: &Found, outcome: &Outcome, report: &mut Report) -> Result<()> {
+        let (broken, label) = (&found.broken, &self.row.label);
+        let text = match (broken.len(), self.dry_run) {
+            (0, _) => {
+                format!("nothing on '{label}' that a version needs is damaged or missing")
+            }
+            (n, true) => format!(
+                "of '{label}' {n} segments are damaged or missing; {} can be mended",
+                match self.full()? {
+                    Some(_) => 0,
+                    None => broken.iter().filter(|b| b.lost.is_empty()).count(),
+                }
+            ),
+            (n, false) => format!(
+                "of '{label}' {n} segments were damaged or missing; {} are whole again",
+                outcome.whole
+            ),
+        };
+        report.notes.push(text);
+        if self.stop.0.load(Relaxed) || self.dry_run && broken.is_empty() {
+            return Ok(());
+        }
+        let is_mended =
+            outcome.whole == broken.len() && !outcome.kept && !outcome.lacks_attachments;
+        let (idb, id) = (&self.cell.idb, self.row.id);
+        // Whoever finds damage says so, also if he only looked.
+        if is_mended && !self.dry_run {
+            let mended = self.mended_header || !found.is_empty();
+            return Ok(idb.clear_medium_damage(id, mended)?);
+        }
+        if let Some(text) = &self.changed {
+            self.ears.say(Code::MediumChanged, "cell", label, text.clone());
+        }
+        let places = broken.iter().flat_map(|b| &b.places).map(|at| at.0);
+        let damaged: Vec<_> = places.filter(|id| !self.lacking.contains(id)).collect();
+        // Where no segment is broken, something else of the medium is.
+        if !damaged.is_empty() || broken.is_empty() {
+            idb.put_damage(id, &damaged, now_us())?;
+        }
+        Ok(())
+    }
+
+    /// Completes the report and puts it on record.
+    fn end(
+        &self,
+        session: Option<SessionId>,
+        status: Status,
+        mut report: Report,
+    ) -> Result<Report> {
+        close(&self.cell.devices, &mut report, status, self.ears);
+        match session {
+            Some(id) => {
+                report.session = id.to_string();
+                self.cell.record_moved(id, status, &report, None)?;
+            }
+            None if self.dry_run => {}
+            None => self.cell.record(&mut report, REPAIR, None, self.started_us, status)?,
+        }
+        Ok(report)
+    }
+}
+
+/// Refuses a medium as what it is to be repaired from.
+fn refuse_itself(from: Option<&Medium>, id: MediumId, label: &str) -> Result<()> {
+    match from.filter(|from| from.id == id) {
+        None => Ok(()),
+        Some(_) => Err(CellError::BadInput(format!(
+            "'{label}' cannot be repaired from itself; name another medium with --from, or none"
+        ))),
+    }
+}
+
+/// The report of a repair that begins.
+fn report_of(label: &str, started_us: i64, dry_run: bool) -> Report {
+    Report {
+        name: label.to_owned(),
+        host: host(),
+        method: if dry_run { "dry run" } else { REPAIR }.to_owned(),
+        start: rfc3339(started_us),
+        media: vec![label.to_owned()],
+        ..Report::default()
+    }
+}
+
+/// Says in a report how it ended.
+fn close(devices: &DeviceHost, report: &mut Report, status: Status, ears: &Ears<'_>) {
+    report.status = status.to_string();
+    report.end = rfc3339(now_us());
+    report.peak_rss_bytes = peak_rss();
+    ears.fill(devices, report);
+}

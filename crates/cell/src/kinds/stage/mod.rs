@@ -1,0 +1,295 @@
+//! A stage session: what lies on disk is copied elsewhere, to tape as a rule, the copy is verified by reading it from there,
+//! and then the disk's space is given back.
+//!
+//! The order keeps everything whatever is cut short: copies are recorded as they are committed; only what was read back and
+//! found whole is given back; segments go from the disk before the database forgets their places. What was removed and not
+//! forgotten yet is found gone by the next session, and forgotten then. Restores use the copy meanwhile.
+
+mod candidates;
+mod check;
+mod give_back;
+mod poor;
+mod retire;
+mod source;
+mod target;
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use capstan_devices::address::Address;
+use capstan_engine::message::Code;
+use capstan_engine::meter::Stage;
+use capstan_format::id::{SessionId, VersionId};
+use capstan_idb::{Session, Status};
+use capstan_media_agent::mirror::Member;
+
+use self::candidates::{Candidate, choose};
+pub(crate) use self::check::{has_all_of, is_whole};
+pub use self::poor::PoorMedium;
+pub use self::retire::RetireRequest;
+use self::source::Sources;
+pub(crate) use self::target::Target;
+use crate::Cell;
+use crate::drives::drive_key::{ByDrive, of_target};
+use crate::error::{CellError, Result};
+use crate::kinds::copy::{Copied, Route};
+use crate::media::refuse_new_medium_of;
+use crate::observe::{Observer, Stop};
+use crate::report::{Report, Staged, StagedVersion};
+use crate::request::Encrypt;
+use crate::session::transfers::Moved;
+use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::supply::tapes::Supply;
+use crate::supply::unfit::IS_READ;
+use crate::versions::protect::say_not_locked;
+
+/// What is to be staged, and where to.
+#[derive(Debug, Clone)]
+pub struct StageRequest {
+    /// A pool, or a medium on disk: its label, id or device.
+    pub source: String,
+    /// Where to.
+    pub device: Address,
+    /// The pool whose media take the place of the device.
+    pub pool: Option<String>,
+    /// Only versions that were begun before, in microseconds since 1970.
+    pub begun_before_us: Option<i64>,
+    /// The newest that have no more than so many bytes together stay.
+    pub keep: Option<u64>,
+    /// Block size of a new medium in bytes.
+    pub block_size: Option<u32>,
+    /// Whether a medium is made though another one was there, or a disk is not mounted there.
+    pub new_medium: bool,
+    /// Whether the tape drive is to encrypt; if not said, where the tape is encrypted by its drive.
+    pub encrypt: Option<Encrypt>,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+impl Cell {
+    /// Stages versions.
+    pub fn stage(
+        &self,
+        request: &StageRequest,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let (begun, started_us) = (Instant::now(), now_us());
+        let ears = Ears::new(observer);
+        self.sound_pages()?;
+        let sources = self.stage_sources(&request.source)?;
+        self.refuse_stage_to(request, &sources)?;
+        for source in &sources.media {
+            if let Err(why) = &source.locks
+                && self.idb.holdings(source.row.id)?.segments > 0
+            {
+                let text = format!("nothing of it is staged: {why}");
+                ears.say(Code::Missing, "media agent", &source.row.label, text);
+            }
+        }
+        let target = Target::foreseen(self, request);
+        self.end_dead_leases(&ears, stop)?;
+        let mut candidates = self.stage_candidates(&sources, target.as_ref())?;
+        choose(&mut candidates, request.begun_before_us, request.keep);
+        let mut report = Report {
+            name: sources.name.clone(),
+            host: host(),
+            method: "stage".to_owned(),
+            start: rfc3339(started_us),
+            ..Report::default()
+        };
+        let nothing = !candidates.iter().any(Candidate::goes);
+        let mut staged = Staged { dry_run: request.dry_run, ..Staged::default() };
+        if request.dry_run || nothing {
+            staged.versions = described(&candidates, request.dry_run, true, request.dry_run);
+            staged.count();
+            if nothing {
+                report.notes.push("there is nothing to stage".to_owned());
+            }
+            let status = match ears.error_count() as usize {
+                0 => Status::Completed,
+                away if away < sources.media.len() => Status::CompletedWithErrors,
+                _ => Status::Failed,
+            };
+            report.status = status.to_string();
+            ears.fill(&self.devices, &mut report);
+            report.staged = Some(staged);
+            report.end = rfc3339(now_us());
+            report.elapsed_s = begun.elapsed().as_secs_f64();
+            return Ok(report);
+        }
+        let chosen: Vec<_> =
+            candidates.iter().filter(|c| c.goes()).map(|c| c.version.clone()).collect();
+        let ids: Vec<VersionId> = chosen.iter().map(|v| v.id).collect();
+        let reading = self.hold_versions(&ids)?;
+        let by_drive = ByDrive::of_copy(request.encrypt);
+        let from = sources.media.iter().filter_map(|source| source.row.device.parse().ok());
+        let from: Vec<Address> = from.collect();
+        let pool = request.pool.as_deref();
+        let _booked = self.book_drives_to_read(&request.device, pool, &from)?;
+        let member = self.stage_member(request, by_drive, &[], &sources)?;
+        let target = Target::of(request, member.medium.medium);
+        report.encryption = of_target(&member.medium);
+        let session = SessionId(self.new_id()?);
+        self.record_stage(session, request, started_us)?;
+        let progress =
+            self.copy_to_stage(member, &chosen, &sources, &target, request, &ears, stop)?;
+        staged.copied_bytes = progress.written;
+        // What is locked is locked on every medium that has it.
+        if let Err(e) = self.lock_on(&chosen, &progress.written_to) {
+            say_not_locked(&ears, &sources.name, &e);
+        }
+        if stop.0.load(Relaxed) {
+            ears.stopped(&sources.name);
+        } else {
+            let checked = self.check_copies(&chosen, &sources, &target, &ears, stop)?;
+            staged.verified_bytes = checked.bytes;
+            for candidate in &mut candidates {
+                if let Some(why) = checked.bad.get(&candidate.version.id) {
+                    candidate.stays = Some(why.clone());
+                }
+            }
+            if stop.0.load(Relaxed) {
+                ears.stopped(&sources.name);
+            } else {
+                // Others hold what they read, and it stays.
+                drop(reading);
+                self.end_dead_leases(&ears, stop)?;
+                self.give_back(&sources, &mut candidates, &checked.relied_on, &mut staged, &ears)?;
+            }
+        }
+        let stopped = stop.0.load(Relaxed);
+        staged.versions = described(&candidates, !stopped, false, false);
+        staged.count();
+        let status = match (progress.failed, stopped) {
+            (true, _) => Status::Failed,
+            (_, true) => Status::Incomplete,
+            _ if ears.error_count() > 0 || progress.degraded => Status::CompletedWithErrors,
+            _ => Status::Completed,
+        };
+        let moved = Moved {
+            read: progress.meters.of(Stage::Source).read().bytes,
+            written: progress.written,
+            elapsed_s: progress.copying_s,
+        };
+        report.session = session.to_string();
+        report.status = status.to_string();
+        report.media = progress.media;
+        report.media_change_s = progress.media_change_s;
+        report.peak_rss_bytes = peak_rss();
+        report.set_drives(&progress.drives);
+        self.clean_drives(&progress.drives, &mut report, &ears);
+        if let Some(run) = progress.run {
+            moved.fill(&mut report, &progress.meters, run.seen);
+        }
+        report.elapsed_s = begun.elapsed().as_secs_f64();
+        report.end = rfc3339(now_us());
+        report.staged = Some(staged);
+        let at = sources.media.iter().map(|s| s.row.device.clone()).collect::<Vec<_>>();
+        self.back_up_idb_on(at.iter().map(String::as_str), &ears);
+        ears.fill(&self.devices, &mut report);
+        self.record_moved(session, status, &report, None)?;
+        self.back_up_idb(&request.device, progress.last.as_slice(), &ears, &mut report);
+        self.retire_poor_tapes(&mut report, observer, stop);
+        Ok(report)
+    }
+
+    /// Copies what is not on the target yet; a pool has further media where one fails.
+    #[expect(clippy::too_many_arguments, reason = "what a session has in hand")]
+    fn copy_to_stage(
+        &self,
+        member: Member,
+        chosen: &[capstan_idb::Version],
+        sources: &Sources,
+        target: &Target,
+        request: &StageRequest,
+        ears: &Ears<'_>,
+        stop: &Stop,
+    ) -> Result<Copied> {
+        let by_drive = ByDrive::of_copy(request.encrypt);
+        let going_on = by_drive.going_on(&member.medium);
+        let supply = Supply::of(request.pool.as_deref(), [&request.device]);
+        let route = Route {
+            name: &sources.name,
+            versions: chosen,
+            is_source: &|id| sources.has(id),
+            is_target: &|id| target.has(self, id) && !sources.has(id),
+            log_level: None,
+            supply: supply
+                .encrypted(by_drive)
+                .but(sources.ids().into_iter().map(|id| (id, IS_READ))),
+            next: match target {
+                Target::Medium(_) => None,
+                _ => Some(&|passed| self.stage_member(request, going_on, passed, sources)),
+            },
+        };
+        self.copy_along(&route, member, ears, stop)
+    }
+
+    fn record_stage(&self, id: SessionId, request: &StageRequest, started_us: i64) -> Result<()> {
+        let to = match &request.pool {
+            Some(pool) => format!("pool:{pool}"),
+            None => request.device.to_string(),
+        };
+        let session = Session { ..begun(id, STAGE, to, started_us) };
+        self.begin_session(&session, None)
+    }
+
+    /// Refuses a target that can be seen to be none before anything is opened.
+    fn refuse_stage_to(&self, request: &StageRequest, sources: &Sources) -> Result<()> {
+        let refused = |why: &str| Err(CellError::BadInput(why.to_owned()));
+        refuse_new_medium_of(request.pool.as_deref(), request.new_medium)?;
+        let device = request.pool.is_none().then_some(&request.device);
+        device.map_or(Ok(()), |device| self.devices.refuse_no_drive(device))?;
+        self.check_by_drive(ByDrive::of_copy(request.encrypt), device)?;
+        match &request.pool {
+            Some(pool) => {
+                self.pool(pool)?;
+                if sources.pool.as_ref() == Some(pool) {
+                    return refused("a pool cannot be staged to itself; name another pool");
+                }
+            }
+            None if request.device.keeps_nothing() => {
+                return refused(
+                    "the null device keeps no copy; name a tape library, a pool or a directory",
+                );
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// What became of the versions that were chosen, and of those that could not be; in a dry run, what would. Where asked for, also of
+/// those that were passed over.
+fn described(
+    candidates: &[Candidate],
+    done: bool,
+    dry_run: bool,
+    passed_over: bool,
+) -> Vec<StagedVersion> {
+    let copied = if dry_run { "it would be copied" } else { "it is copied" };
+    let kept = |why: &String| format!("{why}: {copied}, and stays on disk until then");
+    let passed = |c: &Candidate| c.passed_over.clone().filter(|_| passed_over);
+    let of = |c: &Candidate| StagedVersion {
+        name: c.name.clone(),
+        session: c.session.clone(),
+        start: rfc3339(c.version.created_us),
+        bytes: c.bytes,
+        staged: done && c.is_given_back(),
+        why: c
+            .stays
+            .clone()
+            .or_else(|| passed(c))
+            .or_else(|| c.locked.as_ref().filter(|_| done).map(kept)),
+    };
+    let said = |c: &&Candidate| c.chosen || c.stays.is_some() || passed(c).is_some();
+    candidates.iter().filter(said).map(of).collect()
+}
+
+/// The kind of session.
+const STAGE: &str = "stage";
+
+/// By version, why something of it is not given back.
+type Reasons = HashMap<VersionId, String>;

@@ -1,0 +1,234 @@
+//! Tapes that are wanted and not in their libraries: all of them are asked for at once, before the first one is waited for.
+//!
+//! Whoever needs one waits for it as for the tape of a drive that stands alone ([`capstan_devices::operator`]). What is at hand is read
+//! meanwhile.
+
+use std::collections::HashMap;
+
+use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_devices::operator::Asked;
+use capstan_format::id::MediumId;
+use capstan_idb::Idb;
+
+use crate::Cell;
+use crate::error::Result;
+use crate::media::{exported, lacking_tapes, tape_away};
+use crate::reading::sides::{OnTapes, Side, fewest};
+use crate::reading::version::VersionView;
+
+/// A tape that somebody has to bring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ToBring {
+    /// The tape, as a device.
+    pub tape: String,
+    /// What it is called, and where it is as far as that is on record: `tape V00001L9 ('monday', was exported on … to …)`.
+    pub name: String,
+}
+
+impl VersionView<'_> {
+    /// Has the places of each segment in the order in which they are read: tapes that are not in their libraries come last, and before
+    /// them those that need not be loaded, as others have what is on them. Returns the tapes that have to be brought all the same for
+    /// the segments that are `needed`, in the order in which they are.
+    pub fn bring(&mut self, needed: &dyn Fn(usize, &SegmentPlace) -> bool) -> Result<Vec<ToBring>> {
+        Self::bring_beside(std::slice::from_mut(self), &[], needed)
+    }
+
+    /// The same of several versions that are read together while tapes of these libraries are written: tapes there come behind those
+    /// of others, too. They would take a drive there, which another session may have, or this one itself.
+    pub fn bring_beside(
+        views: &mut [Self],
+        written: &[LibraryName],
+        needed: &dyn Fn(usize, &SegmentPlace) -> bool,
+    ) -> Result<Vec<ToBring>> {
+        let Some(first) = views.first() else { return Ok(Vec::new()) };
+        let (cell, idb) = (first.cell, first.idb);
+        let mut at = AtHand::default();
+        for view in views.iter() {
+            at.look(view)?;
+        }
+        let is_there = |medium: &MediumId| {
+            let tapes = cell.tapes_of(*medium);
+            tapes.iter().any(|tape| written.contains(&tape.library.resolved()))
+        };
+        let there: Vec<MediumId> = at.looked.keys().copied().filter(is_there).collect();
+        for place in views.iter_mut().flat_map(|view| &mut view.segments) {
+            if !at.absent.is_empty() {
+                place.put_last(&at.gone);
+            }
+            // What would have to be brought first is no better.
+            let is_elsewhere = |of: &Place| !there.contains(&of.1) && !at.gone.contains(&of.1);
+            if place.places().iter().any(is_elsewhere) {
+                place.put_last(&there);
+            }
+        }
+        at.choose(idb, views, needed)?;
+        let mut wanted: Vec<ToBring> = Vec::new();
+        for (index, place) in views.iter().flat_map(|view| view.segments.iter().enumerate()) {
+            let places = place.places();
+            if places.iter().any(|of| !at.gone.contains(&of.1)) || !needed(index, place) {
+                continue;
+            }
+            let first = places.iter().find(|of| at.absent.contains_key(&of.1));
+            let Some((_, first, _)) = first.copied() else { continue };
+            for tape in at.absent.get(&first).into_iter().flatten() {
+                let tape = tape.to_string();
+                if wanted.iter().all(|of| of.tape != tape) {
+                    let name = cell.name_of_tape(first, &tape)?;
+                    wanted.push(ToBring { tape, name });
+                }
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+/// Which of the media are at hand.
+#[derive(Default)]
+struct AtHand {
+    /// Those that are looked at, and whether each is on tape.
+    looked: HashMap<MediumId, bool>,
+    /// Tapes that can be brought, with those that are not in their libraries.
+    absent: HashMap<MediumId, Vec<TapeAddress>>,
+    /// These and disks that are not there.
+    gone: Vec<MediumId>,
+}
+
+impl AtHand {
+    fn look(&mut self, view: &VersionView<'_>) -> Result<()> {
+        for (_, medium, _) in view.segments.iter().flat_map(SegmentPlace::places) {
+            if self.looked.contains_key(&medium) {
+                continue;
+            }
+            let is_tape = view.media.is_sequential(medium)?;
+            self.looked.insert(medium, is_tape);
+            let tapes = view.cell.tapes_away(medium)?;
+            if !tapes.is_empty() {
+                self.absent.insert(medium, tapes);
+                self.gone.push(medium);
+            // A tape can be brought; a disk that is not mounted is none to read from.
+            } else if !is_tape && view.media.medium(medium).is_err() {
+                self.gone.push(medium);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has tapes come behind that need not be loaded.
+    fn choose(
+        &self,
+        idb: &Idb,
+        views: &mut [VersionView<'_>],
+        needed: &dyn Fn(usize, &SegmentPlace) -> bool,
+    ) -> Result<()> {
+        let mut segments = Vec::new();
+        for (index, place) in views.iter().flat_map(|view| view.segments.iter().enumerate()) {
+            let (tapes, bytes) = (self.tapes_of(place), place.bytes);
+            segments.push(OnTapes { tapes, bytes, is_needed: needed(index, place) });
+        }
+        segments.retain(|of| !of.tapes.is_empty());
+        let mut sides: HashMap<MediumId, Side> = HashMap::new();
+        for medium in self.looked.iter().filter(|(_, is_tape)| **is_tape).map(|(id, _)| *id) {
+            let device = idb.medium(medium)?.map(|row| row.device);
+            let address = device.and_then(|device| device.parse::<Address>().ok());
+            let tapes = address.map(|address| address.tapes()).unwrap_or_default();
+            let mut libraries: Vec<String> = tapes.iter().map(|t| t.library.to_string()).collect();
+            libraries.dedup();
+            sides.insert(medium, (libraries.join(","), idb.management(medium)?.pool));
+        }
+        let chosen = fewest(&segments, &sides);
+        for place in views.iter_mut().flat_map(|view| &mut view.segments) {
+            place.put_behind(&|id| sides.contains_key(&id) && !chosen.contains(&id));
+        }
+        Ok(())
+    }
+
+    /// The tapes that a segment can be read from; none, where a disk has it that comes before them, or is a mirror of them.
+    fn tapes_of(&self, place: &SegmentPlace) -> Vec<MediumId> {
+        let mut places = place.whole_places();
+        if places.is_empty() {
+            places = place.places();
+        }
+        let is_tape = |at: &Place| self.looked.get(&at.1) == Some(&true);
+        let rank = |at: &Place| match self.gone.contains(&at.1) {
+            true => 2,
+            false => u8::from(place.last.contains(&at.1)),
+        };
+        let Some(best) = places.iter().map(rank).min() else { return Vec::new() };
+        places.retain(|at| rank(at) == best);
+        let of = places.first().map(|at| at.0);
+        let is_on_disk = places.first().is_some_and(|at| !is_tape(at))
+            || places.iter().any(|at| !is_tape(at) && Some(at.0) == of);
+        places.retain(|at| !is_on_disk && is_tape(at));
+        places.into_iter().map(|at| at.1).collect()
+    }
+}
+
+impl Cell {
+    /// The tapes of a medium that are not in their libraries, where the medium cannot be read without them.
+    pub(crate) fn tapes_away(&self, medium: MediumId) -> Result<Vec<TapeAddress>> {
+        let device = self.idb.medium(medium)?.map(|row| row.device);
+        let Some(address) = device.and_then(|device| device.parse::<Address>().ok()) else {
+            return Ok(Vec::new());
+        };
+        if address.tapes().is_empty() || lacking_tapes(&self.devices, &address).0.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut libraries = HashMap::new();
+        let mut tapes = address.tapes();
+        tapes.retain(|tape| {
+            tape_away(&self.devices, &Address::Tape(tape.clone()), &mut libraries).is_some()
+        });
+        Ok(tapes)
+    }
+
+    /// A tape with its medium's label and where it is, as far as these say more.
+    pub(crate) fn name_of_tape(&self, medium: MediumId, tape: &str) -> Result<String> {
+        let barcode = tape.split_once("?tape=").map_or(tape, |(_, barcode)| barcode);
+        let label = self.idb.medium(medium)?.map(|row| row.label).filter(|of| of != barcode);
+        let label = label.map(|label| format!("'{label}'"));
+        let notes: Vec<String> = label.into_iter().chain(exported(&self.idb, medium)?).collect();
+        Ok(match notes.is_empty() {
+            true => format!("tape {barcode}"),
+            false => format!("tape {barcode} ({})", notes.join(", ")),
+        })
+    }
+
+    /// Whether a tape can be expected to come when it is needed: it is in its library, or somebody will be there to put it in. Of an
+    /// array enough of its tapes.
+    pub(crate) fn is_to_be_had(&self, address: &Address) -> Result<bool> {
+        match address {
+            Address::Tape(tape) if tape.tape.is_none() => Ok(self.devices.is_by_hand(tape)?),
+            _ => Ok(lacking_tapes(&self.devices, address).0.is_none()),
+        }
+    }
+
+    /// Whether somebody is there to bring tapes.
+    pub(crate) fn has_operator(&self) -> bool {
+        self.devices.operator().is_there()
+    }
+
+    /// Asks for tapes, if somebody is there to bring them; they are asked for as long as what is returned is kept.
+    pub(crate) fn ask_for(&self, wanted: &[ToBring]) -> Asked {
+        let (libraries, many) = (libraries_of(wanted), wanted.len());
+        let names: Vec<&str> = wanted.iter().map(|of| of.name.as_str()).collect();
+        let text = match many {
+            1 => format!("{libraries}: put in {}", names.join(", ")),
+            _ => format!("{libraries}: {many} tapes are wanted: {}", names.join("; ")),
+        };
+        let wishes = wanted.iter().map(|of| (of.tape.clone(), of.name.clone()));
+        self.devices.operator().ask_for(wishes.collect(), &text)
+    }
+}
+
+/// The libraries of tapes, each once.
+fn libraries_of(wanted: &[ToBring]) -> String {
+    let mut libraries: Vec<&str> = Vec::new();
+    for of in wanted {
+        let library = of.tape.split('?').next().unwrap_or_default();
+        if !libraries.contains(&library) {
+            libraries.push(library);
+        }
+    }
+    libraries.join(", ")
+}

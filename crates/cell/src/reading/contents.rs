@@ -1,0 +1,258 @@
+//! Contents of single files, wherever their pieces lie: for front ends that want a file as a stream of bytes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use capstan_catalog::row::Row;
+use capstan_catalog::version::Overview;
+use capstan_engine::meter::Meters;
+use capstan_format::entry::{Entry, ExtentKind, Kind};
+use capstan_format::id::StreamId;
+
+use crate::error::{CellError, Result};
+use crate::reading::random::{Elsewhere, Found, Spans};
+use crate::reading::version::VersionView;
+
+/// A range of a file's data: where its bytes are; nowhere if no part has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub offset: u64,
+    pub len: u64,
+    pub at: Option<(StreamId, u64)>,
+}
+
+/// Some of a file's contents.
+pub(crate) enum Chunk<'b> {
+    /// These bytes.
+    Bytes(&'b [u8]),
+    /// So many zeros.
+    Zeros(u64),
+}
+
+impl Chunk<'_> {
+    /// Calls with its bytes, a buffer at a time: whoever may be stopped asks there.
+    pub fn each(self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        const ZEROS: [u8; 16 << 10] = [0; 16 << 10];
+        let mut left = match self {
+            Self::Bytes(bytes) => return each(bytes),
+            Self::Zeros(n) => n,
+        };
+        while left > 0 {
+            let n = left.min(ZEROS.len() as u64);
+            each(&ZEROS[..n as usize])?;
+            left -= n;
+        }
+        Ok(())
+    }
+}
+
+/// What can be had of a file.
+pub(crate) struct Plan {
+    /// Its bytes; what is between them are zeros.
+    pub pieces: Vec<Piece>,
+    /// Its length, as far as it is believed.
+    pub len: u64,
+    /// Why some of it is lost, if it is.
+    pub lost: Option<CellError>,
+}
+
+/// Reads files of a version by their rows.
+pub(crate) struct FileContents<'a> {
+    /// Parts of files that are stored in parts, by path.
+    parts: HashMap<Vec<u8>, Vec<Piece>>,
+    elsewhere: Elsewhere<'a>,
+}
+
+/// Where a file has data, as offset and length, ascending and apart; between them are holes.
+pub(crate) fn data_ranges(e: &Entry) -> Vec<(u64, u64)> {
+    if e.extents.is_empty() {
+        return vec![(0, e.size)];
+    }
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    let mut offset: u64 = 0;
+    for x in &e.extents {
+        match ranges.last_mut() {
+            _ if x.kind == ExtentKind::Hole => {}
+            Some((from, len)) if from.saturating_add(*len) == offset => {
+                *len = len.saturating_add(x.len);
+            }
+            _ => ranges.push((offset, x.len)),
+        }
+        offset = offset.saturating_add(x.len);
+    }
+    ranges
+}
+
+/// What of the pieces comes before an offset.
+pub(crate) fn up_to(mut pieces: Vec<Piece>, end: u64) -> Vec<Piece> {
+    pieces.retain_mut(|piece| {
+        piece.len = piece.len.min(end.saturating_sub(piece.offset));
+        piece.len > 0
+    });
+    pieces
+}
+
+impl<'a> FileContents<'a> {
+    /// Finds out where everything lies.
+    pub fn new(view: &'a VersionView<'a>, overview: &Overview) -> Result<Self> {
+        let mut parts: HashMap<Vec<u8>, Vec<Piece>> = HashMap::new();
+        for (index, place) in view.segments.iter().enumerate() {
+            let contents = view.contents(place)?;
+            for s in contents.streams.iter().filter(|s| place.streams.contains(&s.stream)) {
+                // Parts that continue a file begun in an earlier segment are in that file's own range already.
+                let mut promised: HashMap<StreamId, u64> = HashMap::new();
+                view.rows(index as u32, s, &mut |row| -> Result<()> {
+                    let e = &row.entry;
+                    let first = row.start >= promised.get(&s.stream).copied().unwrap_or(0);
+                    promised.insert(s.stream, row.start.saturating_add(e.logical_len()));
+                    let path = e.path();
+                    if e.kind == Kind::Part && first && !overview.is_replaced(&path, row.ordinal) {
+                        parts.entry(path).or_default().push(Piece {
+                            offset: e.part_offset,
+                            len: e.size,
+                            at: Some((s.stream, row.start)),
+                        });
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        let elsewhere = Elsewhere::new(view, Spans::of(&view.segments));
+        Ok(Self { parts, elsewhere })
+    }
+
+    /// Has what reading takes counted there.
+    pub fn metered(mut self, meters: Arc<Meters>) -> Self {
+        self.elsewhere.meters = Some(meters);
+        self
+    }
+
+    /// Stored bytes read so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.elsewhere.bytes_read
+    }
+
+    /// Calls with the bytes of the file's [`data_ranges`], one after the other. Ends with an error if some are lost.
+    pub fn read(&mut self, row: &Row, each: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
+        for piece in self.pieces(row)? {
+            match piece.at {
+                Some((stream, logical)) => self.bytes(stream, logical, piece.len, each)?,
+                None => each(Chunk::Zeros(piece.len))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What frames can give of the file: nothing that is only claimed. An error where some of it lies on media that are away only.
+    pub fn plan(&mut self, row: &Row, overview: &Overview) -> Result<Plan> {
+        let (mut pieces, mut lost): (Vec<Piece>, Option<CellError>) = (Vec::new(), None);
+        let size = overview.cut_at(row).unwrap_or(row.entry.size);
+        for piece in up_to(self.pieces(row)?, size) {
+            let Some((stream, logical)) = piece.at else {
+                lost.get_or_insert_with(crate::reading::random::missing);
+                continue;
+            };
+            if let Some(away) = self.elsewhere.away(stream, logical, piece.len)? {
+                return Err(away);
+            }
+            let why = self.elsewhere.backed(stream, logical, piece.len, &mut |behind, len| {
+                let (offset, at) = (piece.offset + behind, logical + behind);
+                match pieces.last_mut() {
+                    Some(Piece { offset: o, len: n, at: Some((s, l)) })
+                        if *o + *n == offset && *s == stream && *l + *n == at =>
+                    {
+                        *n += len;
+                    }
+                    _ => pieces.push(Piece { offset, len, at: Some((stream, at)) }),
+                }
+            });
+            lost = lost.or(why);
+        }
+        let len = match &lost {
+            None => size,
+            Some(_) => {
+                let end = pieces.last().map_or(0, |p| p.offset.saturating_add(p.len));
+                end.max(overview.believed_len(row))
+            }
+        };
+        Ok(Plan { pieces, len, lost })
+    }
+
+    /// Where the bytes of the file's [`data_ranges`] are, ascending.
+    pub fn pieces(&self, row: &Row) -> Result<Vec<Piece>> {
+        let (e, stream) = (&row.entry, row.data.stream);
+        let mut pieces = Vec::new();
+        let mut add = |offset, len, at| {
+            if len > 0 {
+                pieces.push(Piece { offset, len, at });
+            }
+        };
+        if e.extents.is_empty() {
+            add(0, e.size, Some((stream, row.start)));
+            return Ok(pieces);
+        }
+        let (mut offset, mut logical) = (0, row.start);
+        for x in &e.extents {
+            // What a row claims beyond its file's size is not of the file.
+            let len = x.len.min(e.size - offset);
+            match x.kind {
+                ExtentKind::Data => {
+                    add(offset, len, Some((stream, logical)));
+                    logical = logical.saturating_add(x.len);
+                }
+                ExtentKind::At(stream, at) => add(offset, len, Some((stream, at))),
+                ExtentKind::Hole => {}
+                ExtentKind::Parts => {
+                    let parts = self.parts.get(&e.path()).map(Vec::as_slice).unwrap_or_default();
+                    let within = |p: &&Piece| p.offset >= offset && p.offset < offset + len;
+                    let mut parts: Vec<_> = parts.iter().filter(within).copied().collect();
+                    // Where a piece was sent again at a segment's begin, the longer one has it all.
+                    parts.sort_by_key(|p| (p.offset, std::cmp::Reverse(p.len)));
+                    let mut end = offset;
+                    for part in
+                        parts.into_iter().filter(|p| p.offset.saturating_add(p.len) <= offset + len)
+                    {
+                        if part.offset >= end {
+                            add(end, part.offset - end, None);
+                            add(part.offset, part.len, part.at);
+                            end = part.offset + part.len;
+                        }
+                    }
+                    add(end, offset + len - end, None);
+                }
+                _ => {
+                    return Err(CellError::BadInput(
+                        "its contents are stored in a way that needs a newer capstan".to_owned(),
+                    ));
+                }
+            }
+            offset += len;
+        }
+        Ok(pieces)
+    }
+
+    /// Calls with bytes of a stream.
+    pub fn bytes(
+        &mut self,
+        stream: StreamId,
+        logical: u64,
+        len: u64,
+        each: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let (mut at, end) = (logical, logical.saturating_add(len));
+        while at < end {
+            at += match self.elsewhere.get(stream, at, end - at) {
+                Found::Bytes(bytes) => {
+                    each(Chunk::Bytes(bytes))?;
+                    bytes.len() as u64
+                }
+                Found::Zeros(n) => {
+                    each(Chunk::Zeros(n))?;
+                    n
+                }
+                Found::Lost(_, e) => return Err(e),
+            };
+        }
+        Ok(())
+    }
+}

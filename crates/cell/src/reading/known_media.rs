@@ -1,0 +1,523 @@
+//! The media of a version: opened once, asked whether they are at hand, and named in the report as they were read.
+
+use std::collections::{HashMap, HashSet};
+
+use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_devices::DeviceError;
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::file::FileMedium;
+use capstan_devices::host::DeviceHost;
+use capstan_engine::message::shell_word;
+use capstan_format::id::{MediumId, SegmentId};
+use capstan_idb::Idb;
+use capstan_media_agent::reader::{ReadError, SegmentReader};
+use capstan_tape::TapeError;
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use crate::Cell;
+use crate::error::{CellError, Result, chain, plain};
+use crate::media::recall;
+use crate::media::{at_other_host, lacking_tapes};
+use crate::reading::replica_used::Stood;
+use crate::reading::unread::not_now;
+use crate::reading::version::VersionView;
+use crate::session::lease::Reading;
+use crate::session::{Ears, now_us};
+
+/// The media of a version that is read, each opened once, and what became of them.
+pub(crate) struct OpenMedia<'a> {
+    cell: &'a Cell,
+    pub(crate) idb: &'a Idb,
+    open: Mutex<HashMap<MediumId, FileMedium>>,
+    /// Media that others have, and why they were given up.
+    pub(crate) in_use: Mutex<HashMap<MediumId, String>>,
+    /// What was read elsewhere than where it was looked for first.
+    pub(crate) replicas: Mutex<Vec<Stood>>,
+    /// Segments of which names are lost: no place at hand has all of them.
+    pub(crate) poor: Mutex<Vec<SegmentId>>,
+    /// Places at which damage was found, and recorded.
+    hurt: Mutex<Vec<Place>>,
+    /// What media lack that are not as they were last written.
+    lacking: Mutex<HashMap<MediumId, HashSet<SegmentId>>>,
+    /// Media that segments were opened on, in that order.
+    used: Mutex<Vec<MediumId>>,
+    /// Nothing of the version is removed meanwhile.
+    _reading: Option<Reading>,
+}
+
+impl<'a> OpenMedia<'a> {
+    /// None yet.
+    pub fn of(cell: &'a Cell) -> Self {
+        Self {
+            cell,
+            idb: &cell.idb,
+            open: Mutex::default(),
+            in_use: Mutex::default(),
+            replicas: Mutex::default(),
+            poor: Mutex::default(),
+            hurt: Mutex::default(),
+            lacking: Mutex::default(),
+            used: Mutex::default(),
+            _reading: None,
+        }
+    }
+
+    /// None yet; the version is held as long as this is there.
+    pub fn held(cell: &'a Cell, reading: Reading) -> Self {
+        Self { _reading: Some(reading), ..Self::of(cell) }
+    }
+}
+
+impl OpenMedia<'_> {
+    /// The medium, opened once.
+    pub fn medium(&self, id: MediumId) -> Result<FileMedium> {
+        let mut media = self.open.lock();
+        if let Some(medium) = media.get(&id) {
+            return Ok(medium.clone());
+        }
+        let row = self.idb.medium(id)?;
+        let row = row.ok_or_else(|| {
+            CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
+        })?;
+        let address = row.device.parse::<Address>()?;
+        let medium = self.cell.open_known(&row, &address)?;
+        self.cell.open_drive_key(medium.header())?;
+        recall(self.idb, &address, &medium)?;
+        media.insert(id, medium.clone());
+        Ok(medium)
+    }
+
+    /// The same; one that others had for as long as it was waited for is not waited for again.
+    pub fn medium_once(&self, id: MediumId) -> Result<FileMedium> {
+        if let Some(why) = self.in_use.lock().get(&id) {
+            return Err(CellError::InUse(why.clone()));
+        }
+        self.medium(id).inspect_err(|e| {
+            if e.is_busy() {
+                self.in_use.lock().insert(id, chain(e));
+            }
+        })
+    }
+
+    /// Opens a segment that is recorded of a medium. Where it is not there, the error says what became of the medium, and what can be
+    /// done.
+    pub(crate) fn open_segment(
+        &self,
+        there: &FileMedium,
+        (segment, id, number): Place,
+    ) -> Result<SegmentReader> {
+        let e = match SegmentReader::open(there, number) {
+            Ok(reader) => return Ok(reader),
+            Err(e) => e,
+        };
+        let Some(row) = self.idb.medium(id)?.filter(|_| is_not_there(&e)) else {
+            return Err(self.unread(id, e));
+        };
+        Err(self.cell.segment_gone(there, &row, (segment, number)))
+    }
+
+    /// Notes that a segment was opened on a medium.
+    pub(crate) fn note_used(&self, medium: MediumId) {
+        let mut used = self.used.lock();
+        if !used.contains(&medium) {
+            used.push(medium);
+        }
+    }
+
+    /// Whether a segment was opened on a medium.
+    pub(crate) fn was_used(&self, medium: MediumId) -> bool {
+        self.used.lock().contains(&medium)
+    }
+
+    /// Labels of the media that segments were opened on, as it came to them.
+    pub fn used_media(&self) -> Vec<String> {
+        self.names_of_media(&self.used.lock())
+    }
+
+    fn names_of_media(&self, media: &[MediumId]) -> Vec<String> {
+        let mut labels: Vec<String> = Vec::new();
+        let mut last = None;
+        for medium in media.iter().filter(|id| last.replace(**id) != Some(**id)) {
+            let label = self.idb.medium(*medium).ok().flatten().map(|m| m.label);
+            let label = label.unwrap_or_else(|| medium.short());
+            if !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        labels
+    }
+
+    /// Says what had to be made up for on the media that were read.
+    pub fn say_problems(&self, ears: &Ears<'_>) {
+        self.open.lock().values().for_each(|medium| {
+            Cell::say_problems(medium, ears);
+        });
+    }
+
+    /// Whether a medium is read from begin to end best, as tapes are.
+    pub fn is_sequential(&self, id: MediumId) -> Result<bool> {
+        let device = self.idb.medium(id)?.map(|row| row.device);
+        Ok(device.and_then(|d| d.parse::<Address>().ok()).is_some_and(|a| a.is_sequential()))
+    }
+
+    /// Records of a segment and its medium that damage was found there: whoever reads it, whatever for.
+    pub fn note_damage(&self, at: Place) {
+        let (segment, medium, _) = at;
+        if self.hurt.lock().contains(&at) {
+            return;
+        }
+        self.hurt.lock().push(at);
+        let note = || -> Result<()> {
+            let there = self.medium(medium)?;
+            // Where that cannot be found out, it is damage.
+            if !matches!(self.lacks_as_changed(&there, segment), Ok(true)) {
+                self.idb.put_damage(medium, &[segment], now_us())?;
+            }
+            self.cell.note_changed_known(&there).map(drop)
+        };
+        if note().is_err() {
+            // It is found again by who reads it next.
+            self.hurt.lock().retain(|of| *of != at);
+        }
+    }
+
+    /// Whether a segment lacks on a directory that is not as it was last written.
+    fn lacks_as_changed(&self, there: &FileMedium, segment: SegmentId) -> Result<bool> {
+        let id = there.header().medium;
+        if let Some(lacking) = self.lacking.lock().get(&id) {
+            return Ok(lacking.contains(&segment));
+        }
+        let lacking = self.cell.lacking_as_changed(there)?;
+        let lacks = lacking.contains(&segment);
+        self.lacking.lock().insert(id, lacking);
+        Ok(lacks)
+    }
+
+    /// Whether a medium is on tape, and can be expected to come when it is needed.
+    fn is_tape_to_be_had(&self, medium: MediumId) -> Result<bool> {
+        let device = self.idb.medium(medium)?.map(|row| row.device);
+        match device.map(|d| d.parse::<Address>()) {
+            Some(Ok(address)) if address.is_sequential() => self.cell.is_to_be_had(&address),
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether a medium is on tapes that are not in their libraries, and somebody is there to bring them.
+    fn is_to_be_brought(&self, medium: MediumId) -> Result<bool> {
+        Ok(self.cell.has_operator() && !self.cell.tapes_away(medium)?.is_empty())
+    }
+}
+
+impl VersionView<'_> {
+    /// Refuses a segment that is not at hand as a whole. Tapes are not loaded for it: that they are in their library has to do.
+    pub fn require(&self, place: &SegmentPlace) -> Result<()> {
+        let places = place.whole_places();
+        if places.is_empty() && !place.lacking.is_empty() {
+            return Err(CellError::BadInput(format!(
+                "of segment {} there are only copies that lack something",
+                place.segment.short()
+            )));
+        }
+        for (_, medium, _) in places.iter().copied() {
+            if self.media.is_tape_to_be_had(medium)? {
+                return Ok(());
+            }
+        }
+        let mut failed = None;
+        for at in places {
+            match self.whole_at(place, at) {
+                Ok(()) => return Ok(()),
+                Err(e) => failed = failed.or(Some(e)),
+            }
+        }
+        failed.map_or_else(|| self.open_data(place).map(drop), Err)
+    }
+
+    /// The same, but that a medium may be away where somebody took it: it was exported, and is where that was said.
+    pub fn require_or_known_away(&self, place: &SegmentPlace) -> Result<()> {
+        for (_, medium, _) in place.whole_places() {
+            if crate::media::exported(&self.cell.idb, medium)?.is_some() {
+                return Ok(());
+            }
+        }
+        self.require(place)
+    }
+
+    /// Refuses a segment whose begin or end is not the one that is recorded there: it was cut short, or another one is in its
+    /// place.
+    fn whole_at(&self, place: &SegmentPlace, at: Place) -> Result<()> {
+        let (reader, _) = self.open_place(place, at)?;
+        let (begin, end) = (reader.header()?.segment, reader.end()?.segment);
+        match (begin, end) == (at.0, at.0) {
+            true => Ok(()),
+            false => Err(reader.another(at.0).into()),
+        }
+    }
+
+    /// Refuses a version of which no medium is at hand. Tapes are not loaded for it.
+    pub fn require_a_medium(&self) -> Result<()> {
+        let mut away = Vec::new();
+        let mut tried: Vec<MediumId> = Vec::new();
+        for (_, id, _) in self.segments.iter().flat_map(SegmentPlace::places) {
+            if tried.contains(&id) {
+                continue;
+            }
+            tried.push(id);
+            // The tape of a drive that stands alone is asked for now: it may be that nobody is there.
+            if self.media.is_tape_to_be_had(id)? && !self.cell.is_by_hand(id)
+                || self.media.is_to_be_brought(id)?
+            {
+                return Ok(());
+            }
+            match self.media.medium(id) {
+                Ok(_) => return Ok(()),
+                Err(e) => away.push(e),
+            }
+        }
+        all_away(self.cell, away).map_or(Ok(()), Err)
+    }
+}
+
+impl VersionView<'_> {
+    /// Refuses a version of which a segment is on no medium at hand. Tapes are not loaded for it.
+    pub fn require_all_media(&self) -> Result<()> {
+        all_away(self.cell, self.media_lacking()?).map_or(Ok(()), Err)
+    }
+
+    /// The errors for the media, each once, that have segments which are on no medium at hand. Tapes are not loaded for it.
+    pub fn media_lacking(&self) -> Result<Vec<CellError>> {
+        let mut tried: HashMap<MediumId, Option<CellError>> = HashMap::new();
+        let mut wanted = Vec::new();
+        for segment in &self.segments {
+            let mut places = segment.whole_places();
+            if places.is_empty() {
+                places = segment.places();
+            }
+            for (_, id, _) in &places {
+                if !tried.contains_key(id) {
+                    let to_be_had =
+                        self.media.is_tape_to_be_had(*id)? || self.media.is_to_be_brought(*id)?;
+                    let away = if to_be_had { None } else { self.media.medium(*id).err() };
+                    tried.insert(*id, away);
+                }
+            }
+            let is_away = |place: &Place| matches!(tried.get(&place.1), Some(Some(_)));
+            if places.iter().all(is_away)
+                && let Some((_, id, _)) = places.first()
+                && !wanted.contains(id)
+            {
+                wanted.push(*id);
+            }
+        }
+        Ok(wanted.iter().filter_map(|id| tried.remove(id)?).collect())
+    }
+}
+
+/// Whether a segment is not where it was listed or recorded.
+fn is_not_there(e: &ReadError) -> bool {
+    match e {
+        ReadError::Device(e @ DeviceError::Io { source, .. }) => {
+            let beyond = matches!(e.of_tape(), Some(TapeError::BeyondEnd { .. }));
+            beyond || source.kind() == std::io::ErrorKind::NotFound
+        }
+        ReadError::Device(DeviceError::Tape(TapeError::BeyondEnd { .. })) => true,
+        _ => false,
+    }
+}
+
+/// What brings tapes of a drive that stands alone.
+const PUT_IN: &str = "put in the one that is wanted first, and run it again on a terminal, or with CAPSTAN_TAPE_WAIT (as 8h), to be asked for \
+                      each that it needs";
+
+/// Whether a medium is a tape that somebody puts into a drive that stands alone.
+fn is_put_in(devices: &DeviceHost, medium: &capstan_idb::Medium) -> bool {
+    match medium.device.parse() {
+        Ok(Address::Tape(tape)) if tape.tape.is_none() => {
+            devices.is_by_hand(&tape).unwrap_or(false)
+        }
+        _ => false,
+    }
+}
+
+/// The error for a medium that cannot be opened where it was last seen.
+pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Medium) -> CellError {
+    if let Some(e) = elsewhere(&cell.idb, medium) {
+        return e;
+    }
+    if let Some(e) = out_of_reach(&cell.devices, &e, medium) {
+        return e;
+    }
+    let why = match &e {
+        DeviceError::Io { source, .. } => plain(source),
+        DeviceError::NoMedium(_) => "no medium is there".to_owned(),
+        _ => return e.into(),
+    };
+    let (label, id, device) = (&medium.label, medium.id.short(), &medium.device);
+    let is_missing = matches!(
+        &e,
+        DeviceError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound
+    );
+    let text = format!("cannot read medium '{label}' ({id}) in {device}: {why}");
+    match e.of_tape() {
+        Some(tape) if tape.is_busy() => CellError::InUse(text),
+        // It is where it should be.
+        Some(tape) if tape.blames_tape() => CellError::BadInput(text),
+        Some(tape) if tape.blames_drive() => not_now(&cell.idb, medium.id, &why),
+        of_tape => {
+            let text = match is_put_in(&cell.devices, medium) {
+                true => format!("{text}; {PUT_IN}"),
+                false => format!("{text}; mount it there, or import it from where it is now"),
+            };
+            let is_away = match &e {
+                // A tape on which nothing is was erased.
+                DeviceError::NoMedium(_) => {
+                    device.parse::<Address>().is_ok_and(|address| !address.is_sequential())
+                }
+                _ => is_missing || of_tape.is_some_and(TapeError::is_away),
+            };
+            match is_away {
+                true => {
+                    let why = format!("which is not in {device}: {why}");
+                    CellError::Away { medium: medium.id, why, text }
+                }
+                false => CellError::BadInput(text),
+            }
+        }
+    }
+}
+
+/// The error for a medium whose library or directory cannot be reached, if it is that: of what is on it that tells nothing.
+fn out_of_reach(
+    devices: &DeviceHost,
+    e: &DeviceError,
+    medium: &capstan_idb::Medium,
+) -> Option<CellError> {
+    if e.is_busy() || e.of_tape().is_some_and(TapeError::is_away) {
+        return None;
+    }
+    let address = medium.device.parse::<Address>().ok()?;
+    let why = match e {
+        DeviceError::Io { source, .. } if e.of_tape().is_none() && is_far(source) => plain(source),
+        _ if address.is_sequential() => lacking_tapes(devices, &address).0?,
+        _ => return None,
+    };
+    // What can be done is said below: to make a new library is no help.
+    let why = why.split("; ").next().unwrap_or_default();
+    let (label, id, device) = (&medium.label, medium.id.short(), &medium.device);
+    let text = format!(
+        "cannot reach medium '{label}' ({id}) in {device}: {why}; make it reachable there, or import it from where it is now"
+    );
+    Some(CellError::Away {
+        medium: medium.id,
+        why: format!("which cannot be reached: {why}"),
+        text,
+    })
+}
+
+/// Whether the way to a file is lost: the server of its file system does not answer, or its disk was pulled.
+pub(crate) fn is_far(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind as Kind;
+    let is_gone = || {
+        matches!(
+            Errno::from_io_error(e),
+            Some(Errno::NODEV | Errno::NXIO | Errno::NOMEDIUM | Errno::HOSTDOWN | Errno::SHUTDOWN)
+        )
+    };
+    matches!(
+        e.kind(),
+        Kind::NotADirectory
+            | Kind::StaleNetworkFileHandle
+            | Kind::NotConnected
+            | Kind::TimedOut
+            | Kind::HostUnreachable
+            | Kind::NetworkUnreachable
+            | Kind::NetworkDown
+            | Kind::ConnectionRefused
+            | Kind::ConnectionReset
+            | Kind::ConnectionAborted
+    ) || is_gone()
+}
+
+/// The error for a place at which another medium is.
+pub(crate) fn another(cell: &Cell, found: MediumId, medium: &capstan_idb::Medium) -> CellError {
+    elsewhere(&cell.idb, medium).unwrap_or_else(|| {
+        let text = format!(
+            "{} holds medium {}, not {} ({}); {}",
+            medium.device,
+            found.short(),
+            medium.id.short(),
+            medium.label,
+            match is_put_in(&cell.devices, medium) {
+                true => PUT_IN,
+                false => "mount the right one there, or import it from where it is",
+            }
+        );
+        let why = format!("which is not in {}: medium {} is", medium.device, found.short());
+        CellError::Away { medium: medium.id, why, text }
+    })
+}
+
+/// The error for a medium of which it is known why it is not here.
+fn elsewhere(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
+    exported(idb, medium).or_else(|| at_other_host(idb, medium))
+}
+
+/// Refuses a medium that is recorded as out of the house.
+pub(crate) fn refuse_exported(idb: &Idb, medium: &capstan_idb::Medium) -> Result<()> {
+    exported(idb, medium).map_or(Ok(()), Err)
+}
+
+/// The error for all of these media: who goes for one of them brings the others, too.
+pub(crate) fn all_away(cell: &Cell, away: Vec<CellError>) -> Option<CellError> {
+    let idb = &cell.idb;
+    let mut all_put_in = true;
+    let names: Option<Vec<String>> = away
+        .iter()
+        .map(|e| match e {
+            CellError::Away { medium, why, .. } => {
+                let row = idb.medium(*medium).ok()?;
+                all_put_in &= row.as_ref().is_some_and(|row| is_put_in(&cell.devices, row))
+                    && crate::media::exported(idb, *medium).ok().flatten().is_none();
+                let label = row.map_or_else(|| medium.short(), |m| m.label);
+                Some(format!("'{label}', {why}"))
+            }
+            _ => None,
+        })
+        .collect();
+    let first = away.into_iter().next()?;
+    match (first, names) {
+        (CellError::Away { medium, why, .. }, Some(names)) if names.len() > 1 => {
+            let way = match all_put_in {
+                true => PUT_IN,
+                false => {
+                    "bring them all, then `capstan library import` the tapes and `capstan media import` the others"
+                }
+            };
+            let text = format!(
+                "{} media are wanted and are not at hand: {}; {way}",
+                names.len(),
+                names.join("; ")
+            );
+            Some(CellError::Away { medium, why, text })
+        }
+        (first, _) => Some(first),
+    }
+}
+
+/// The error for a medium that is recorded as out of the house.
+fn exported(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
+    let where_to = crate::media::exported(idb, medium.id).ok().flatten()?;
+    let back = match medium.device.parse() {
+        Ok(Address::Tape(TapeAddress { library, tape: Some(_), .. })) => {
+            format!("`capstan library import {}`", shell_word(library.to_string()))
+        }
+        _ => "`capstan media import` it from where it is".to_owned(),
+    };
+    let text = format!(
+        "medium '{}' ({}) {where_to}; bring it back, then {back}",
+        medium.label,
+        medium.id.short()
+    );
+    Some(CellError::Away { medium: medium.id, why: format!("which {where_to}"), text })
+}

@@ -1,0 +1,84 @@
+//! Known media where they were last seen: to read, or held for changes.
+
+use capstan_devices::address::Address;
+use capstan_devices::file::FileMedium;
+use capstan_devices::held::HeldMedium;
+use capstan_format::id::MediumId;
+use capstan_idb::Medium;
+
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::media::wanted;
+use crate::reading::known_media::{another, not_there, refuse_exported};
+use crate::session::waited::patiently;
+
+impl Cell {
+    /// A known medium, if it is where it was last seen.
+    pub(crate) fn medium_at_hand(&self, id: MediumId) -> Result<FileMedium> {
+        let (row, address) = self.place_of(id)?;
+        self.open_known(&row, &address)
+    }
+
+    /// Whether a medium is at a device now, as far as that can be opened.
+    pub(crate) fn is_at(&self, medium: MediumId, address: &Address) -> bool {
+        self.devices.medium(address).is_ok_and(|there| there.header().medium == medium)
+    }
+
+    /// Opens a known medium, if it is where it was last seen. A tape on which nothing or something else is now is marked, and said.
+    pub(crate) fn open_known(&self, row: &Medium, address: &Address) -> Result<FileMedium> {
+        let opened = self.devices.known(address, wanted(row));
+        self.refuse_overwritten(address, opened.as_ref().map(FileMedium::header))?;
+        let medium = opened.map_err(|e| not_there(self, e, row))?;
+        self.refuse_another(&medium, row)?;
+        // One that is itself again is marked no more; where that cannot be told now, the mark stays.
+        if self.idb.management(row.id)?.changed_us.is_some() {
+            let _ = self.note_changed(address, &medium);
+        }
+        Ok(medium)
+    }
+
+    /// The same, of this cell and in the house: to say what a change would be.
+    pub(crate) fn medium_to_change(&self, id: MediumId) -> Result<FileMedium> {
+        let (row, address) = self.place_of(id)?;
+        refuse_exported(&self.idb, &row)?;
+        let medium = self.open_known(&row, &address)?;
+        self.refuse_other_cells(medium.header(), medium.path())?;
+        Ok(medium)
+    }
+
+    /// A known medium of this cell, held: nobody else writes to it. One that others have is waited for, so the caller has no other. One
+    /// that is out of the house by record is changed by nobody until it is imported, also where it is mounted again.
+    pub(crate) fn hold_medium(&self, id: MediumId) -> Result<HeldMedium> {
+        patiently(&self.devices, || self.hold_medium_now(id))
+    }
+
+    /// The same, at once.
+    pub(crate) fn hold_medium_now(&self, id: MediumId) -> Result<HeldMedium> {
+        let (row, address) = self.place_of(id)?;
+        refuse_exported(&self.idb, &row)?;
+        let held = self.devices.held(&address).map_err(|e| not_there(self, e, &row))?;
+        self.refuse_another(held.medium(), &row)?;
+        self.refuse_other_cells(held.medium().header(), held.medium().path())?;
+        Ok(held)
+    }
+
+    /// Whether a known medium is a tape, or an array of tapes.
+    pub(crate) fn is_on_tape(&self, id: MediumId) -> Result<bool> {
+        Ok(self.place_of(id)?.1.is_sequential())
+    }
+
+    fn refuse_another(&self, there: &FileMedium, row: &Medium) -> Result<()> {
+        match there.header().medium {
+            found if found == row.id => Ok(()),
+            found => Err(another(self, found, row)),
+        }
+    }
+
+    fn place_of(&self, id: MediumId) -> Result<(Medium, Address)> {
+        let row = self.idb.medium(id)?.ok_or_else(|| {
+            CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
+        })?;
+        let address = row.device.parse()?;
+        Ok((row, address))
+    }
+}

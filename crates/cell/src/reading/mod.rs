@@ -1,0 +1,14 @@
+//! Reading versions: which media have them, opened once, and others in their place where something is away or damaged.
+
+pub mod away_files;
+pub(crate) mod bring;
+pub(crate) mod contents;
+pub(crate) mod known_media;
+pub(crate) mod known_medium;
+pub(crate) mod random;
+pub(crate) mod replica_used;
+pub(crate) mod replicas;
+pub(crate) mod same_bytes;
+pub(crate) mod sides;
+pub(crate) mod unread;
+pub(crate) mod version;

@@ -1,0 +1,294 @@
+//! Where a segment can be had: on its media, mirrors of each other, and in copies. What is damaged or missing on one is
+//! taken from another, frame by frame.
+
+use std::io::BufReader;
+use std::sync::Arc;
+
+use capstan_catalog::NotOnMedia;
+use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_catalog::version::{ContentsFrom, ContentsOnMedia};
+use capstan_engine::message::Code;
+use capstan_format::catalog::Contents;
+use capstan_format::frame::FrameHeader;
+use capstan_format::id::{SegmentId, StreamId};
+use capstan_media_agent::reader::{ReadError, SegmentReader};
+use capstan_media_agent::scan::scan_of;
+
+use crate::error::{CellError, Result, chain};
+use crate::reading::known_media::OpenMedia;
+use crate::reading::unread::told;
+use crate::reading::version::VersionView;
+use crate::session::Ears;
+
+impl VersionView<'_> {
+    /// Opens the first place of a segment's data that can be, and says what lies where there.
+    pub fn open_data(&self, place: &SegmentPlace) -> Result<(SegmentReader, Arc<Contents>)> {
+        self.open_data_at(place).map(|(_, reader, contents)| (reader, contents))
+    }
+
+    /// The same, with that place.
+    pub fn open_data_at(
+        &self,
+        place: &SegmentPlace,
+    ) -> Result<(Place, SegmentReader, Arc<Contents>)> {
+        let mut failed = None;
+        for at in place.places() {
+            match self.open_place(place, at) {
+                Ok((reader, contents)) => {
+                    if let Some(e) = &failed {
+                        self.media.note_replica(place, at, &|| chain(e), 0);
+                    }
+                    return Ok((at, reader, contents));
+                }
+                Err(e) => {
+                    let e = self.media.unread_or(at.1, e);
+                    failed = Some(match failed {
+                        Some(known) => told(known, Some(e)),
+                        None => e,
+                    });
+                }
+            }
+        }
+        Err(failed.unwrap_or_else(|| {
+            CellError::BadInput(format!(
+                "segment {} lies on no known medium",
+                place.segment.short()
+            ))
+        }))
+    }
+
+    pub(crate) fn open_place(
+        &self,
+        place: &SegmentPlace,
+        (segment, medium, number): Place,
+    ) -> Result<(SegmentReader, Arc<Contents>)> {
+        let there = self.media.medium_once(medium)?;
+        let reader = self.media.open_segment(&there, (segment, medium, number))?;
+        // A tape would have to go there; frames of another stream do not pass their checks there either.
+        if !self.media.is_sequential(medium)?
+            && there.segment_at(number).is_some_and(|found| found != segment)
+        {
+            return Err(reader.another(segment).into());
+        }
+        self.media.note_used(medium);
+        if segment == place.segment {
+            let contents = self.contents(place)?;
+            // Rows may have been taken from a copy, where frames lie elsewhere.
+            if contents.header.as_ref().is_none_or(|h| h.segment == segment) {
+                return Ok((reader, contents));
+            }
+        }
+        let read =
+            || -> Result<_> { Ok((self.contents_of(segment, &reader)?, ContentsFrom::Medium)) };
+        let contents = self.kept_contents(segment, read)?.0;
+        Ok((reader, contents))
+    }
+
+    /// What a segment holds by one of its places.
+    pub fn contents_at(&self, place: &SegmentPlace, at: Place) -> Result<Arc<Contents>> {
+        if at.0 == place.segment {
+            return Ok(self.contents(place)?);
+        }
+        if let Some(file) = self.idb.read_catalog(at.0)?
+            && let Ok(contents) = Contents::from_catalog(at.0, BufReader::new(file))
+        {
+            return Ok(Arc::new(contents));
+        }
+        Ok(self.open_place(place, at)?.1)
+    }
+
+    /// What a segment holds: from the IDB's catalog, else from that at hand, else by reading all of it.
+    fn contents_of(&self, segment: SegmentId, reader: &SegmentReader) -> Result<Contents> {
+        if let Some(file) = self.idb.read_catalog(segment)?
+            && let Ok(contents) = Contents::from_catalog(segment, BufReader::new(file))
+        {
+            return Ok(contents);
+        }
+        match reader.catalog_of(segment) {
+            Ok(contents) => Ok(contents),
+            Err(e @ ReadError::Another { .. }) => Err(e.into()),
+            Err(_) => Ok(scan_of(reader, segment)?.contents),
+        }
+    }
+}
+
+impl ContentsOnMedia for OpenMedia<'_> {
+    fn contents(&self, place: &SegmentPlace) -> std::result::Result<Contents, NotOnMedia> {
+        self.contents_on_media(place).map_err(|e| NotOnMedia {
+            why: chain(&e),
+            is_damage: matches!(e, CellError::Read(_) | CellError::Unfinished(_)),
+        })
+    }
+}
+
+impl OpenMedia<'_> {
+    /// What a segment holds, from the first medium whose catalog can be read; else by reading all that is there of it, where that has
+    /// all names. What lies in its place and is another segment is nothing of it.
+    fn contents_on_media(&self, place: &SegmentPlace) -> Result<Contents> {
+        let mut readers: Vec<(Place, SegmentReader)> = Vec::new();
+        let mut failed: Option<CellError> = None;
+        let mut fail = |at: Place, e: CellError| {
+            if matches!(e, CellError::Read(ReadError::Another { .. })) {
+                self.note_damage(at);
+            }
+            let e = self.unread_or(at.1, e);
+            failed = Some(match failed.take() {
+                Some(known) => told(known, Some(e)),
+                None => e,
+            });
+        };
+        for at in place.places() {
+            let reader = match self.medium(at.1).and_then(|m| self.open_segment(&m, at)) {
+                Ok(reader) => reader,
+                Err(e) => {
+                    fail(at, e);
+                    continue;
+                }
+            };
+            match reader.catalog_of(at.0) {
+                Ok(contents) => {
+                    if let Some(e) = &failed {
+                        self.note_replica(place, at, &|| chain(e), 0);
+                    }
+                    return Ok(contents);
+                }
+                Err(e @ ReadError::Another { .. }) => fail(at, e.into()),
+                Err(_) => readers.push((at, reader)),
+            }
+        }
+        // What one lacks of the segment itself a mirror may have; a copy has it elsewhere.
+        let (mut best, mut has_names): (Option<Contents>, bool) = (None, false);
+        for (at, reader) in readers {
+            match scan_of(&reader, at.0) {
+                Ok(read) if read.has_names_of(&place.streams) && read.is_complete() => {
+                    return Ok(read.contents);
+                }
+                Ok(read) if read.has_any_of(&place.streams) => {
+                    let is_named = read.has_names_of(&place.streams);
+                    let is_mirror =
+                        best.as_ref().is_some_and(|b| b.segment == read.contents.segment);
+                    match &mut best {
+                        Some(best) if is_mirror => best.take_mirror(read.contents),
+                        Some(_) if has_names || !is_named => {}
+                        best => *best = Some(read.contents),
+                    }
+                    has_names |= is_named;
+                }
+                Ok(_) => fail(at, unreadable_names(reader.path(), at.0)),
+                Err(e) => fail(at, e.into()),
+            }
+        }
+        match (best, failed) {
+            (Some(contents), _) => {
+                if !has_names {
+                    self.note_poor(place.segment);
+                }
+                Ok(contents)
+            }
+            (None, Some(e)) => Err(e),
+            (None, None) => Err(CellError::BadInput(format!(
+                "segment {} lies on no known medium",
+                place.segment.short()
+            ))),
+        }
+    }
+
+    fn note_poor(&self, segment: SegmentId) {
+        let mut poor = self.poor.lock();
+        if !poor.contains(&segment) {
+            poor.push(segment);
+        }
+    }
+
+    /// Why not all names of the version are known, as far as it was read: of some segments no place at hand has all of them.
+    pub fn names_lost(&self) -> Option<CellError> {
+        let poor = self.poor.lock();
+        let first = poor.first()?;
+        let more = match poor.len() - 1 {
+            0 => String::new(),
+            n => format!(" (and of {n} more)"),
+        };
+        Some(CellError::Unfinished(format!(
+            "names of segment {}{more} are damaged and whole nowhere at hand: files whose names are lost cannot be named; they are \
+             left out, or are as an earlier backup has them",
+            first.short()
+        )))
+    }
+    /// Says it of a version where names of it are lost.
+    pub fn say_names_lost(&self, name: &str, ears: &Ears<'_>) {
+        if let Some(e) = self.names_lost() {
+            ears.say(Code::Damaged, "media agent", name, chain(&e));
+        }
+    }
+}
+
+/// The error for a place where nothing is left of the names.
+fn unreadable_names(path: &str, segment: SegmentId) -> CellError {
+    CellError::Unfinished(format!(
+        "the names of segment {} cannot be read: {path} is damaged",
+        segment.short()
+    ))
+}
+
+/// Frames from the other places of a segment; the place that had one last is kept open.
+#[derive(Default)]
+pub(crate) struct Spares {
+    open: Option<(Place, SegmentReader, Arc<Contents>)>,
+    /// Why a place could not be read that may have the frame which was asked for last, where nothing is wrong with what is there.
+    pub away: Option<CellError>,
+}
+
+impl Spares {
+    /// The frame of a stream that has its logical byte `at`, from any place that has it undamaged; its stored bytes are
+    /// left in `stored`. `why` says what is wrong where it was looked for first; `good` judges it further.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a frame, why it is asked for, and what judges it"
+    )]
+    pub fn frame_at(
+        &mut self,
+        view: &VersionView<'_>,
+        place: &SegmentPlace,
+        stream: StreamId,
+        at: u64,
+        stored: &mut Vec<u8>,
+        why: &dyn Fn() -> String,
+        good: &mut dyn FnMut(&FrameHeader, &[u8]) -> bool,
+    ) -> Option<FrameHeader> {
+        let places = place.places();
+        self.away = None;
+        if places.len() < 2 {
+            return None;
+        }
+        let last = self.open.as_ref().map(|o| o.0).filter(|last| places.contains(last));
+        for at_place in last.into_iter().chain(places) {
+            if self.open.as_ref().is_none_or(|o| o.0 != at_place) {
+                let Ok((reader, contents)) = view.open_place(place, at_place) else { continue };
+                self.open = Some((at_place, reader, contents));
+            }
+            let Some((_, reader, contents)) = &self.open else { continue };
+            let Some(s) = contents.streams.iter().find(|s| s.stream == stream) else { continue };
+            let before = s.index.partition_point(|p| p.logical <= at);
+            let found = s.index[..before].iter().rev().find(|p| p.logical_frame);
+            let Some(found) = found else { continue };
+            let mut frames = reader.frames(contents, stream);
+            let frame = frames.frame(found);
+            let frame = match frame {
+                Ok(frame) => frame,
+                Err(e) => {
+                    let e = view.media.note_unread(at_place, e);
+                    self.away = self.away.take().or_else(|| e.away().is_some().then_some(e));
+                    continue;
+                }
+            };
+            let (header, bytes) = frame;
+            if at < header.logical.saturating_add(header.length) && good(&header, bytes) {
+                stored.clear();
+                stored.extend_from_slice(bytes);
+                view.media.note_replica(place, at_place, why, 1);
+                return Some(header);
+            }
+        }
+        None
+    }
+}

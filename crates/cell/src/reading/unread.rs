@@ -1,0 +1,89 @@
+//! What could not be read as a drive, a robot, or the way to them failed: of what lies on the medium that tells nothing. It is no damage,
+//! and is as away as a tape on a shelf.
+
+use capstan_catalog::places::Place;
+use capstan_devices::DeviceError;
+use capstan_format::id::MediumId;
+use capstan_idb::Idb;
+use capstan_media_agent::reader::ReadError;
+use capstan_tape::TapeError;
+
+use crate::error::{CellError, chain};
+use crate::reading::known_media::{OpenMedia, is_far};
+
+/// What a drive or a robot said, where that failed, and not what was to be read.
+fn of_way_to_tape(e: &TapeError) -> Option<String> {
+    let is_of_robot = matches!(e, TapeError::Robot { .. } | TapeError::Library { .. });
+    (e.blames_drive() || e.is_busy() || e.is_away() || is_of_robot).then(|| chain(e))
+}
+
+/// Why a device could not be read now, where that tells nothing of what lies there.
+pub(crate) fn of_way_to_device(e: &DeviceError) -> Option<String> {
+    match (e, e.of_tape()) {
+        (_, Some(tape)) => of_way_to_tape(tape),
+        (DeviceError::ArrayBroken { source, .. }, _) => of_way_to_device(source),
+        (DeviceError::Io { source, .. }, _) if is_far(source) => Some(chain(e)),
+        (DeviceError::Busy { .. }, _) => Some(chain(e)),
+        _ => None,
+    }
+}
+
+/// Why a medium could not be read now, where that tells nothing of what lies there.
+pub(crate) fn of_way(e: &ReadError) -> Option<String> {
+    match e {
+        ReadError::Device(e) => of_way_to_device(e),
+        ReadError::Io { source, .. } => {
+            match source.get_ref().and_then(|e| e.downcast_ref::<TapeError>()) {
+                Some(tape) => of_way_to_tape(tape),
+                None => is_far(source).then(|| chain(e)),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The error for a medium that cannot be read now, for such a reason.
+pub(crate) fn not_now(idb: &Idb, medium: MediumId, why: &str) -> CellError {
+    let label = idb.medium(medium).ok().flatten().map(|row| row.label);
+    let name = label.map_or_else(|| medium.short(), |label| format!("'{label}'"));
+    let text = format!(
+        "medium {name} could not be read now: {why}; that says nothing of what is on it: do it again, with another drive or when this \
+         one is well"
+    );
+    CellError::Away { medium, why: format!("which could not be read now: {why}"), text }
+}
+
+impl OpenMedia<'_> {
+    /// The error for what could not be read of a medium: as it is; or, where the way to the medium failed, that this is all.
+    pub(crate) fn unread(&self, medium: MediumId, e: ReadError) -> CellError {
+        match of_way(&e) {
+            Some(why) => not_now(self.idb, medium, &why),
+            None => e.into(),
+        }
+    }
+
+    /// The same, of an error that may have come from reading.
+    pub(crate) fn unread_or(&self, medium: MediumId, e: CellError) -> CellError {
+        match e {
+            CellError::Read(e) => self.unread(medium, e),
+            e => e,
+        }
+    }
+
+    /// The same, of what was read at a place; what is damaged there is recorded.
+    pub(crate) fn note_unread(&self, at: Place, e: ReadError) -> CellError {
+        if of_way(&e).is_none() {
+            self.note_damage(at);
+        }
+        self.unread(at.1, e)
+    }
+}
+
+/// Of two errors for places of the same data the one that is told: that a medium is not to be had now comes before what others lack, as
+/// the data may be there.
+pub(crate) fn told(known: CellError, next: Option<CellError>) -> CellError {
+    match next {
+        Some(next) if known.away().is_none() && next.away().is_some() => next,
+        _ => known,
+    }
+}

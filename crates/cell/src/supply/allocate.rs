@@ -1,0 +1,500 @@
+//! Which medium of a pool a session takes.
+//!
+//! In this order: one of the pool that takes more, the one written last; a free one of the pool; an expired one of the
+//! pool, the oldest, which is recycled; a free or expired one of the free pool; where the pool is loose, a free one that is
+//! in no pool; where it takes blank tapes, one of those, which is the pool's from then on. Where a pool has rotation sets, only media of the day's set count, and a medium is appended to on the day on
+//! which it was begun.
+//!
+//! An expired medium that alone has a version which no prune would remove, as an object's last one, is recycled by who names it.
+//! A pool takes it for one that holds what must stay.
+
+use std::collections::HashSet;
+
+use capstan_devices::tape::Trial;
+use capstan_engine::message::shell_word;
+use capstan_format::id::{MediumId, VersionId};
+use capstan_idb::{Claim, Medium, Pool, RotationSet, torn};
+use jiff::Timestamp;
+use jiff::civil::{Date, Weekday};
+use jiff::tz::TimeZone;
+
+use crate::Cell;
+use crate::drives::drive_key::ByDrive;
+use crate::error::{CellError, Result, chain};
+use crate::media::{Condition, LEAST_SPACE, MediumInfo, MediumState};
+use crate::session::now_us;
+use crate::supply::tapes::has_no_drive;
+use crate::supply::unfit::a_few;
+use crate::versions::away_media::AwayMedium;
+use crate::versions::damaged::Stays;
+use crate::versions::damaged::Unsound;
+
+/// The rank of a medium: less is taken first.
+type Rank = (u8, i64);
+
+impl Cell {
+    /// The medium that a session to a pool takes, not one of those that were `passed` over for a reason. It is the pool's from then on,
+    /// and what was expired on it is given up, unless it is only asked for. One that cannot be given up now, as somebody reads it, is
+    /// passed over for another one.
+    pub(crate) fn allocate(
+        &self,
+        name: &str,
+        by_drive: ByDrive,
+        passed: &[(MediumId, &'static str)],
+        only_ask: bool,
+    ) -> Result<Medium> {
+        let mut passed: Vec<(MediumId, String)> =
+            passed.iter().map(|(id, why)| (*id, (*why).to_owned())).collect();
+        let mut busy = None;
+        loop {
+            let chosen = match self.choose(name, by_drive, &passed) {
+                // What others have may do when they are done.
+                Err(e @ CellError::NoMedium(_)) => {
+                    return match (self.or_scratch(name, by_drive, only_ask, e), busy) {
+                        (Err(none), Some(busy)) if !none.is_busy() => Err(busy),
+                        (done, _) => done,
+                    };
+                }
+                Err(e) => return Err(busy.unwrap_or(e)),
+                Ok(chosen) => chosen,
+            };
+            if only_ask {
+                return Ok(chosen.info.medium);
+            }
+            match self.take(name, &chosen) {
+                Err(e @ CellError::Idb(_)) => return Err(e),
+                // The next one would have no drive either.
+                Err(e) if has_no_drive(&e) => return Err(e),
+                Err(e) => {
+                    let why = format!("cannot be given up now ({})", chain(&e));
+                    passed.push((chosen.info.medium.id, why));
+                    busy = if e.is_busy() { Some(e) } else { busy };
+                }
+                taken => return taken,
+            }
+        }
+    }
+
+    /// A blank tape, where the pool takes such and nothing else was to be had for that reason.
+    fn or_scratch(
+        &self,
+        name: &str,
+        by_drive: ByDrive,
+        only_ask: bool,
+        why: CellError,
+    ) -> Result<Medium> {
+        let pool = self.pool(name)?;
+        let set = set_of(&pool, local_date(now_us()));
+        if !pool.scratch || !self.may_join(&pool, set)? {
+            return Err(why);
+        }
+        self.take_scratch(&pool, set, by_drive, only_ask).map_err(|none| match none {
+            CellError::InUse(none) => CellError::InUse(format!("{}; {none}", chain(&why))),
+            CellError::NoMedium(none) | CellError::NoTape(none) | CellError::BadInput(none) => {
+                CellError::NoMedium(format!("{}; {none}", chain(&why)))
+            }
+            other => other,
+        })
+    }
+
+    /// Whether a rotation set of a pool takes further media.
+    fn may_join(&self, pool: &Pool, set: Option<RotationSet>) -> Result<bool> {
+        let Some(set) = set else { return Ok(true) };
+        let media = self.media_list(Some(&pool.name))?;
+        let of_set = media.iter().filter(|m| m.management.rotation_set == Some(set)).count();
+        Ok((of_set as u32) < size_of(pool, set))
+    }
+
+    /// The medium that a session to a pool would take.
+    fn choose(
+        &self,
+        name: &str,
+        by_drive: ByDrive,
+        passed: &[(MediumId, String)],
+    ) -> Result<Chosen> {
+        let pool = self.pool(name)?;
+        let today = local_date(now_us());
+        let all = self.media_list(None)?;
+        let mut lasts = None;
+        let set = set_of(&pool, today);
+        let in_set = |m: &MediumInfo| {
+            m.management.pool.as_deref() == Some(name) && m.management.rotation_set == set
+        };
+        let may_join = set.is_none_or(|set| {
+            (all.iter().filter(|m| in_set(m)).count() as u32) < size_of(&pool, set)
+        });
+        let asked = Asked { pool: &pool, set, may_join, today };
+        let mut best: Option<(Rank, MediumInfo)> = None;
+        let mut unfit = Vec::new();
+        for mut info in all {
+            if let Some((_, why)) = passed.iter().find(|(id, _)| *id == info.medium.id) {
+                unfit.push((info.medium.label.clone(), format!(" {why}")));
+                continue;
+            }
+            let mut ranked = asked.rank(&info);
+            if info.state == MediumState::Expired && matches!(ranked, Ok(Some(_))) {
+                let lasts = match &mut lasts {
+                    Some(lasts) => lasts,
+                    lasts => lasts.insert(self.lasts()?),
+                };
+                if let Some(why) = self.not_given_up(&info.medium, lasts)? {
+                    info.state = not_expired(&info, &pool);
+                    ranked = asked.rank(&info).map_err(|_| why);
+                }
+            }
+            match ranked {
+                Ok(Some(rank)) if best.as_ref().is_none_or(|(least, _)| rank < *least) => {
+                    match self.passed_over(by_drive, &info)? {
+                        None => best = Some((rank, info)),
+                        Some(why) => unfit.push((info.medium.label.clone(), format!(" {why}"))),
+                    }
+                }
+                Ok(_) => {}
+                Err(why) => unfit.push((info.medium.label.clone(), format!(" {why}"))),
+            }
+        }
+        match best {
+            Some((_, info)) => Ok(Chosen { info, set }),
+            None => Err(needed(&pool, set, &unfit)),
+        }
+    }
+
+    /// Makes a medium that was chosen the pool's, and gives up what was expired on it.
+    fn take(&self, name: &str, Chosen { info, set }: &Chosen) -> Result<Medium> {
+        let mut medium = info.medium.clone();
+        if info.state == MediumState::Expired {
+            let may_go = || {
+                let why = self.not_given_up(&info.medium, &self.lasts()?)?;
+                let refused = |why| CellError::NoMedium(format!("{} {why}", info.medium.label));
+                why.map_or(Ok(()), |why| Err(refused(why)))
+            };
+            let trial = Trial::of(&self.devices, &medium.device.parse()?);
+            let device = self.hold_now(&medium)?;
+            medium = self.recycle_held(device, &medium, &may_go)?.medium;
+            trial.keep();
+        }
+        if info.management.pool.as_deref() != Some(name) || info.management.rotation_set != *set {
+            self.idb.set_medium_pool(medium.id, Some(name), *set)?;
+        }
+        Ok(medium)
+    }
+
+    /// What pools do not give up by themselves, and where all that is known lies.
+    pub(crate) fn lasts(&self) -> Result<Lasts> {
+        Ok(Lasts {
+            stays: self.stays_without_rules()?,
+            unsound: self.unsound_places()?,
+            away: self.media_away()?,
+            claims: self.idb.claims()?,
+        })
+    }
+
+    /// Why a pool does not give up by itself what a medium holds: with it a version would go that no prune would remove.
+    pub(crate) fn not_given_up(&self, medium: &Medium, lasts: &Lasts) -> Result<Option<String>> {
+        let Lasts { stays, unsound, away, claims } = lasts;
+        let is_gone = |c: &Claim| {
+            c.medium == medium.id
+                || unsound.has(c.medium, c.segment)
+                || away.iter().any(|of| of.lacks(c.medium, c.segment))
+        };
+        let torn = torn(claims, is_gone);
+        let here = claims.iter().filter(|c| c.medium == medium.id);
+        let lost = here.filter(|c| torn.contains(&(c.version, c.origin))).map(|c| c.version);
+        let lost: HashSet<VersionId> = lost.collect();
+        let lost = self.idb.with_dependants(&lost.into_iter().collect::<Vec<_>>())?;
+        let mut held = lost.iter().filter_map(|id| Some((*id, stays.get(id)?)));
+        let Some((id, why)) = held.next() else { return Ok(None) };
+        let more = match held.count() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        Ok(Some(format!(
+            "holds {} ({why}){more}, which only `capstan media recycle {}` gives up",
+            self.name_of_version(id)?,
+            shell_word(&medium.label)
+        )))
+    }
+}
+
+/// What decides whether a pool gives up what a medium holds.
+pub(crate) struct Lasts {
+    /// The versions that no prune without rules would remove.
+    stays: Stays,
+    /// Where nobody may rely on what is there: it does not make up for what is given up.
+    unsound: Unsound,
+    /// The same of media.
+    away: Vec<AwayMedium>,
+    claims: Vec<Claim>,
+}
+
+/// A medium that a pool would take, and the rotation set that it is for.
+struct Chosen {
+    info: MediumInfo,
+    set: Option<RotationSet>,
+}
+
+/// The state of a medium that has expired, where what it holds must stay all the same.
+pub(crate) fn not_expired(info: &MediumInfo, pool: &Pool) -> MediumState {
+    let has_room =
+        info.management.full_us.is_none() && info.free_bytes.is_none_or(|free| free >= LEAST_SPACE);
+    match (has_room, pool.appendable) {
+        (true, true) => MediumState::Appendable,
+        (true, false) => MediumState::Protected,
+        (false, _) => MediumState::Full,
+    }
+}
+
+/// What is asked for.
+struct Asked<'a> {
+    pool: &'a Pool,
+    set: Option<RotationSet>,
+    /// Whether the set takes further media.
+    may_join: bool,
+    today: Date,
+}
+
+impl Asked<'_> {
+    /// The rank of a medium; nothing where it is none of the pool's business; why it cannot be used, where it is.
+    fn rank(&self, m: &MediumInfo) -> std::result::Result<Option<Rank>, String> {
+        let of = m.management.pool.as_deref();
+        let own = of == Some(&*self.pool.name);
+        let drawn = of.is_some() && of == self.pool.free_pool.as_deref();
+        let loose = of.is_none() && self.pool.allocation == capstan_idb::Allocation::Loose;
+        if !(own || drawn || loose) {
+            return Ok(None);
+        }
+        let turn = own && m.management.rotation_set == self.set;
+        // One of another set has its own days; one without a set joins today's, if that takes more.
+        if own && !turn && m.management.rotation_set.is_some() {
+            return Ok(None);
+        }
+        if let Some(why) = unusable(m) {
+            // Media that are not the pool's are no news where they are of no use.
+            return if own { Err(why) } else { Ok(None) };
+        }
+        if !turn && !self.may_join {
+            return Ok(None);
+        }
+        let last = m.holdings.last_us.unwrap_or(m.management.first_us);
+        let first = m.management.first_us;
+        match m.state {
+            MediumState::Appendable if own => match self.set {
+                Some(_) if local_date(last) != self.today => {
+                    Err("holds what must stay and was begun on another day".to_owned())
+                }
+                _ => Ok(Some((0, -last))),
+            },
+            MediumState::Free if own => Ok(Some((1, first))),
+            MediumState::Expired if own => Ok(Some((2, last))),
+            MediumState::Free if drawn => Ok(Some((3, first))),
+            MediumState::Expired if drawn => Ok(Some((4, last))),
+            MediumState::Free => Ok(Some((5, first))),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Why a medium cannot be written to, if so.
+pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
+    match m.state {
+        MediumState::Exported => {
+            let to = m.management.exported_to.as_deref().filter(|to| !to.is_empty());
+            return Some(to.map_or("is exported".to_owned(), |to| format!("is exported to {to}")));
+        }
+        MediumState::Changed => {
+            return Some(match &m.management.changed_why {
+                Some(why) => format!("is not as it was last written ({why})"),
+                None => "is not as it was last written".to_owned(),
+            });
+        }
+        MediumState::Damaged => return Some("is damaged".to_owned()),
+        MediumState::Blank => return Some("is not initialised".to_owned()),
+        MediumState::Protected => return Some("holds what must stay".to_owned()),
+        MediumState::Full => return Some("is full".to_owned()),
+        MediumState::Retired => return Some("is retired".to_owned()),
+        // Why it is poor is said below.
+        MediumState::Free | MediumState::Appendable | MediumState::Expired | MediumState::Poor => {}
+        // Where it is comes first.
+        MediumState::Foreign => {}
+    }
+    if let Some(why) = &m.absent {
+        return Some(format!("is not in {}: {why}", m.medium.device));
+    }
+    if m.foreign {
+        return Some("belongs to another cell".to_owned());
+    }
+    (m.condition == Condition::Poor)
+        .then(|| format!("is in poor condition ({})", m.reasons.join(", ")))
+}
+
+/// The error for a pool without a usable medium: it names what is needed.
+fn needed(pool: &Pool, set: Option<RotationSet>, unfit: &[(String, String)]) -> CellError {
+    let of = set.map_or(String::new(), |set| format!(" for its {set} set"));
+    let why = match unfit.is_empty() {
+        true => "it has none".to_owned(),
+        false => a_few(unfit),
+    };
+    CellError::NoMedium(format!(
+        "pool '{}' has no usable medium{of}: {why}; make one of them usable, or add a free one: `capstan media init DEVICE \
+         --pool {}`",
+        pool.name,
+        shell_word(&pool.name)
+    ))
+}
+
+/// The rotation set whose day it is: the first of the month, else Sunday, else any, of the sets that the pool has.
+fn set_of(pool: &Pool, today: Date) -> Option<RotationSet> {
+    let has = |set: RotationSet| size_of(pool, set) > 0;
+    let due = [
+        (RotationSet::Monthly, today.day() == 1),
+        (RotationSet::Weekly, today.weekday() == Weekday::Sunday),
+        (RotationSet::Daily, true),
+    ];
+    let due = due.into_iter().find(|(set, due)| *due && has(*set)).map(|(set, _)| set);
+    // Without a daily set, other days belong to the set that comes round most often.
+    due.or_else(|| RotationSet::ALL.into_iter().find(|set| has(*set)))
+}
+
+fn size_of(pool: &Pool, set: RotationSet) -> u32 {
+    let at = RotationSet::ALL.iter().position(|s| *s == set);
+    at.and_then(|at| pool.rotation.get(at)).copied().unwrap_or(0)
+}
+
+/// The day of a time, here.
+pub(crate) fn local_date(us: i64) -> Date {
+    let time = Timestamp::from_microsecond(us).unwrap_or(Timestamp::UNIX_EPOCH);
+    time.to_zoned(TimeZone::system()).date()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supply::pools::PoolInfo;
+    use capstan_idb::{Allocation, Holdings, Management};
+    use jiff::civil::date;
+
+    fn medium(label: &str, pool: Option<&str>, state: MediumState, last_us: i64) -> MediumInfo {
+        MediumInfo {
+            medium: Medium {
+                id: MediumId([label.len() as u8; 16]),
+                label: label.to_owned(),
+                device: "file:/m".to_owned(),
+                block_size: 1 << 19,
+                created_us: 0,
+                hosts: Vec::new(),
+            },
+            management: Management { pool: pool.map(str::to_owned), ..Management::default() },
+            holdings: Holdings { last_us: Some(last_us), ..Holdings::default() },
+            host: None,
+            state,
+            condition: Condition::Good,
+            reasons: Vec::new(),
+            absent: None,
+            used: None,
+            tapes: Vec::new(),
+            free_bytes: None,
+            foreign: false,
+            versions: Vec::new(),
+            kept: 0,
+            kept_until_us: None,
+            kept_for_ever: false,
+            drive_key: None,
+        }
+    }
+
+    fn pool(allocation: Allocation, free_pool: Option<&str>, rotation: [u32; 3]) -> Pool {
+        let free_pool = free_pool.map(str::to_owned);
+        Pool { allocation, free_pool, rotation, ..PoolInfo::default_of("p") }
+    }
+
+    #[test]
+    fn media_are_taken_in_order() {
+        use MediumState::*;
+        let strict = pool(Allocation::Strict, Some("spare"), [0; 3]);
+        let loose = pool(Allocation::Loose, None, [0; 3]);
+        let rank = |pool: &Pool, m: &MediumInfo| {
+            let asked = Asked { pool, set: None, may_join: true, today: date(2026, 11, 20) };
+            asked.rank(m)
+        };
+        let order = [
+            medium("newer", Some("p"), Appendable, 9),
+            medium("older", Some("p"), Appendable, 5),
+            medium("free", Some("p"), Free, 0),
+            medium("old", Some("p"), Expired, 3),
+            medium("less old", Some("p"), Expired, 4),
+            medium("drawn", Some("spare"), Free, 0),
+            medium("drawn old", Some("spare"), Expired, 1),
+        ];
+        let ranks: Vec<_> = order.iter().map(|m| rank(&strict, m).unwrap().unwrap()).collect();
+        assert!(ranks.is_sorted(), "{ranks:?}");
+        let nobodys = medium("x", None, Free, 0);
+        assert_eq!(rank(&strict, &nobodys), Ok(None));
+        assert_eq!(rank(&loose, &nobodys), Ok(Some((5, 0))));
+        // What others have, and what was given up by nobody, stays.
+        assert_eq!(rank(&loose, &medium("x", None, Expired, 0)), Ok(None));
+        assert_eq!(rank(&loose, &medium("x", None, Appendable, 0)), Ok(None));
+        assert_eq!(rank(&loose, &medium("x", Some("q"), Free, 0)), Ok(None));
+        assert_eq!(rank(&strict, &medium("x", Some("spare"), Appendable, 0)), Ok(None));
+    }
+
+    #[test]
+    fn what_cannot_be_used_says_why() {
+        let p = pool(Allocation::Strict, None, [0; 3]);
+        let asked = Asked { pool: &p, set: None, may_join: true, today: date(2026, 11, 20) };
+        let why = |m: MediumInfo| asked.rank(&m).unwrap_err();
+        let own = |state| medium("x", Some("p"), state, 0);
+        assert_eq!(why(own(MediumState::Full)), "is full");
+        assert_eq!(why(own(MediumState::Damaged)), "is damaged");
+        assert_eq!(why(own(MediumState::Retired)), "is retired");
+        let absent =
+            MediumInfo { absent: Some("no medium is there".into()), ..own(MediumState::Free) };
+        assert_eq!(why(absent), "is not in file:/m: no medium is there");
+        let mut exported = own(MediumState::Exported);
+        exported.management.exported_to = Some("the bank".into());
+        assert_eq!(why(exported), "is exported to the bank");
+        assert_eq!(
+            why(MediumInfo { foreign: true, ..own(MediumState::Foreign) }),
+            "belongs to another cell"
+        );
+        let poor = MediumInfo {
+            condition: Condition::Poor,
+            reasons: vec!["3 errors".into()],
+            ..own(MediumState::Poor)
+        };
+        assert_eq!(why(poor), "is in poor condition (3 errors)");
+    }
+
+    #[test]
+    fn media_rotate_by_the_calendar() {
+        let all = pool(Allocation::Strict, None, [5, 4, 12]);
+        let weekly = pool(Allocation::Strict, None, [0, 4, 0]);
+        let none = pool(Allocation::Strict, None, [0; 3]);
+        let (first, sunday, friday) = (date(2026, 11, 1), date(2026, 11, 22), date(2026, 11, 20));
+        assert_eq!(set_of(&all, first), Some(RotationSet::Monthly));
+        assert_eq!(set_of(&all, sunday), Some(RotationSet::Weekly));
+        assert_eq!(set_of(&all, friday), Some(RotationSet::Daily));
+        assert_eq!(set_of(&weekly, friday), Some(RotationSet::Weekly));
+        assert_eq!(set_of(&none, friday), None);
+    }
+
+    #[test]
+    fn a_medium_of_a_set_is_appended_to_on_its_day() {
+        let p = pool(Allocation::Strict, None, [2, 0, 0]);
+        let day = 86_400_000_000;
+        let today = local_date(100 * day);
+        let set = Some(RotationSet::Daily);
+        let asked = |may_join| Asked { pool: &p, set, may_join, today };
+        let of_set = |last_us, set| {
+            let mut m = medium("x", Some("p"), MediumState::Appendable, last_us);
+            m.management.rotation_set = set;
+            m
+        };
+        assert!(asked(false).rank(&of_set(100 * day, set)).unwrap().is_some());
+        assert!(asked(false).rank(&of_set(98 * day, set)).is_err());
+        assert_eq!(asked(true).rank(&of_set(100 * day, Some(RotationSet::Weekly))), Ok(None));
+        // A medium without a set joins where the set has room.
+        let free = medium("x", Some("p"), MediumState::Free, 0);
+        assert!(asked(true).rank(&free).unwrap().is_some());
+        assert_eq!(asked(false).rank(&free), Ok(None));
+    }
+}

@@ -1,0 +1,482 @@
+//! Which tape of a library a session takes, and where it goes on when that is full. Of arrays of tapes [`crate::supply::tape_arrays`] says it.
+//!
+//! A session that names a library and no tape gets, in this order: a tape of this cell that takes more, the one written
+//! last; a free one of this cell; one that is blank: first those that were seen to be. What was seen not to be is not loaded again
+//! ([`crate::supply::seen`]). Tapes that are in a pool are the pool's; foreign tapes, and tapes that hold
+//! anything that is not known, are left alone.
+
+use std::collections::HashMap;
+
+use capstan_devices::DeviceError;
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::host::DeviceHost;
+use capstan_devices::queue::Wait;
+use capstan_devices::tape::Trial;
+use capstan_engine::message::shell_word;
+use capstan_format::id::MediumId;
+use capstan_idb::{Medium, TapeIs};
+use capstan_media_agent::mirror::{LostMirror, LostPart, Member};
+use capstan_media_agent::writer::{OnMedia, WriteError};
+use capstan_tape::changer::Held;
+use capstan_tape::{Media, TapeError};
+
+use crate::Cell;
+use crate::drives::drive_key::ByDrive;
+use crate::error::{CellError, Result, chain};
+use crate::media::libraries::is_of;
+use crate::media::{MediumInfo, MediumState, WriteFailure};
+use crate::session::now_us;
+use crate::supply::Wanted;
+use crate::supply::by_hand::Choice;
+use crate::supply::seen::why_not;
+use crate::supply::unfit::{IS_FULL, PassedOver, Unfit, why_passed};
+
+/// Where the media of a session come from.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Supply {
+    /// The pool that chooses them.
+    pub pool: Option<String>,
+    /// The libraries of which tapes are taken that are in no pool, and arrays of such.
+    libraries: Vec<Address>,
+    /// Whether the drives compress, where that was decided.
+    pub drives_compress: Option<bool>,
+    /// Whether the drives encrypt.
+    by_drive: ByDrive,
+    /// Media that are not written, whatever they are.
+    but: Vec<PassedOver>,
+}
+
+impl Supply {
+    /// Where a session to these devices, or to that pool, gets its media.
+    pub fn of<'a>(pool: Option<&str>, devices: impl IntoIterator<Item = &'a Address>) -> Self {
+        let libraries = devices.into_iter().filter(|device| device.names_no_medium());
+        Self {
+            pool: pool.map(str::to_owned),
+            libraries: libraries.cloned().collect(),
+            drives_compress: None,
+            by_drive: ByDrive::default(),
+            but: Vec::new(),
+        }
+    }
+
+    /// The same, with tapes that are encrypted by their drives or not.
+    pub fn encrypted(self, by_drive: ByDrive) -> Self {
+        Self { by_drive, ..self }
+    }
+
+    /// The same without these media either.
+    pub fn but(mut self, but: impl IntoIterator<Item = PassedOver>) -> Self {
+        self.but.extend(but);
+        self
+    }
+
+    /// Whether there are no media but those that were named.
+    pub fn is_none(&self) -> bool {
+        self.pool.is_none() && self.libraries.is_empty()
+    }
+}
+
+impl Cell {
+    /// Opens a tape of a library to write, none of those that were `passed` over.
+    pub(crate) fn open_tape_of(
+        &self,
+        library: &TapeAddress,
+        wanted: &Wanted,
+        passed: &[PassedOver],
+    ) -> Result<Member> {
+        let library = &library.resolved();
+        let at = |(id, why): &PassedOver| Some((self.tape_of(*id)?.recorded(), *why));
+        let at: Vec<(TapeAddress, &str)> = passed.iter().filter_map(at).collect();
+        let mut unfit = Unfit::default();
+        for candidate in self.tapes_in_order(library, wanted.by_drive)? {
+            let Candidate { barcode, known, why_not } = candidate;
+            let (drive, spool) = (library.drive, library.spool.clone());
+            let tape = TapeAddress { drive, spool, ..library.with_tape(&barcode) };
+            // Tapes of other libraries may have the same barcodes.
+            let place = tape.recorded();
+            let is_passed = known.and_then(|(id, _)| why_passed(passed, id));
+            let is_passed = is_passed.or_else(|| Some(at.iter().find(|at| at.0 == place)?.1));
+            if let Some(why) = is_passed.map(str::to_owned).or(why_not) {
+                unfit.say(&barcode, why);
+                continue;
+            }
+            let address = Address::Tape(tape.clone());
+            // What will not do is looked at once more, before its drive is given back.
+            let trial = Trial::of(&self.devices, &address);
+            match self.open_on_trial(&address, wanted) {
+                Err(e) => {
+                    self.passed_changed(&barcode, &e);
+                    if known.is_none() {
+                        self.remember_unfit(&tape, &e)?;
+                    }
+                    let no_drive = has_no_drive(&e);
+                    unfit.add(&barcode, e)?;
+                    // The next one would have none either.
+                    if no_drive {
+                        break;
+                    }
+                }
+                // It was brought here from another library.
+                Ok(opened) => match why_passed(passed, opened.medium.medium) {
+                    Some(why) => unfit.say(&barcode, why.to_owned()),
+                    None => {
+                        trial.keep();
+                        return Ok(opened);
+                    }
+                },
+            }
+        }
+        Err(unfit.error(&format!("tape of {}", library.library), |found| {
+            format!(
+                "no tape of {} can be written ({found}); put a blank tape into a mail slot and `capstan library import {}` \
+                 it, or recycle one",
+                library.library,
+                shell_word(&library.library)
+            )
+        }))
+    }
+
+    /// The tapes of a library, those first that are taken first; with the reason why one cannot be used.
+    pub(crate) fn tapes_in_order(
+        &self,
+        library: &TapeAddress,
+        by_drive: ByDrive,
+    ) -> Result<Vec<Candidate>> {
+        let known = self.idb.media()?;
+        let arrays = arrays_by_tape(&known);
+        let changed = self.idb.changed_media()?;
+        let held = tapes_held(&self.devices, library)?;
+        let seen = self.seen_in(&library.library, &held)?;
+        let mut ranked: Vec<((u8, i64), Candidate)> = Vec::new();
+        for (place, Held { barcode, .. }) in held.into_iter().enumerate() {
+            let device = library.with_tape(&barcode).to_string();
+            let found = seen.get(&barcode);
+            let mut candidate = Candidate { barcode, known: None, why_not: None };
+            // What is known to be blank saves the look at others.
+            let is_blank = found.is_some_and(|seen| seen.is == TapeIs::Blank);
+            let mut rank = (if is_blank { 2 } else { 3 }, place as i64);
+            if let Some(array) = arrays.get(&device) {
+                candidate.why_not = Some(format!("is a part of array '{array}'"));
+            } else if let Some(medium) = on_tape(&known, &device, &changed) {
+                let info = self.medium_info(medium)?;
+                (rank, candidate.why_not) = self.turn_of(&info, by_drive, place)?;
+                candidate.known = Some((medium.id, info.state));
+            } else {
+                candidate.why_not = found.and_then(why_not);
+            }
+            // What can be written once is for who names it, as long as there are others. One that was begun is gone on with.
+            let is_worm = Media::of_barcode(&candidate.barcode).is_some_and(|media| media.worm);
+            if is_worm && rank.0 > 0 {
+                rank.0 += WORM_LAST;
+            }
+            if candidate.why_not.is_none() {
+                let barcode = &candidate.barcode;
+                candidate.why_not = self
+                    .devices
+                    .why_not_written(&library.library, barcode)
+                    .map_err(DeviceError::from)?;
+            }
+            ranked.push((rank, candidate));
+        }
+        ranked.sort_by_key(|(rank, _)| *rank);
+        Ok(ranked.into_iter().map(|(_, candidate)| candidate).collect())
+    }
+
+    /// When it is a medium's turn, the `place`th of its library; and why it cannot be used, if so.
+    pub(crate) fn turn_of(
+        &self,
+        info: &MediumInfo,
+        by_drive: ByDrive,
+        place: usize,
+    ) -> Result<((u8, i64), Option<String>)> {
+        if let Some(pool) = &info.management.pool {
+            return Ok(((4, 0), Some(format!("is in pool {pool}"))));
+        }
+        let rank = match info.state {
+            MediumState::Appendable => (0, -info.holdings.last_us.unwrap_or(0)),
+            _ => (1, place as i64),
+        };
+        let why = match crate::supply::allocate::unusable(info) {
+            None if info.state == MediumState::Expired => {
+                Some("holds nothing that must stay, and can be recycled".to_owned())
+            }
+            None => self.passed_over(by_drive, info)?,
+            why => why,
+        };
+        Ok((rank, why))
+    }
+
+    /// The barcodes of the tapes of a library, by place, without those that clean.
+    pub(crate) fn barcodes(&self, library: &TapeAddress) -> Result<Vec<String>> {
+        barcodes(&self.devices, library)
+    }
+
+    /// Where a tape was last seen, if it is one.
+    pub(crate) fn tape_of(&self, medium: MediumId) -> Option<TapeAddress> {
+        match self.device_of_medium(medium)? {
+            Address::Tape(tape) => Some(tape),
+            _ => None,
+        }
+    }
+
+    /// Where the tapes of a medium were last seen: one, those of an array, or none.
+    pub(crate) fn tapes_of(&self, medium: MediumId) -> Vec<TapeAddress> {
+        self.device_of_medium(medium).map(|device| device.tapes()).unwrap_or_default()
+    }
+
+    /// Where a medium was last seen.
+    pub(crate) fn device_of_medium(&self, medium: MediumId) -> Option<Address> {
+        self.idb.medium(medium).ok()??.device.parse().ok()
+    }
+
+    /// Gives the drives of a medium back, of which this session reads no more.
+    pub(crate) fn done_reading(&self, medium: MediumId) {
+        if let Some(device) = self.device_of_medium(medium) {
+            self.devices.done_reading(&device);
+        }
+    }
+
+    /// Whether a medium is a tape that somebody puts into a drive by hand.
+    pub(crate) fn is_by_hand(&self, medium: MediumId) -> bool {
+        self.tape_of(medium).is_some_and(|tape| tape.tape.is_none())
+    }
+
+    /// Media by their labels.
+    pub(crate) fn media_called(&self, labels: &[String]) -> Result<Vec<MediumId>> {
+        let media = self.idb.media()?;
+        Ok(media.iter().filter(|m| labels.contains(&m.label)).map(|m| m.id).collect())
+    }
+
+    /// Opens a medium of a pool to write, none of those that were `passed` over.
+    pub(crate) fn open_medium_of(
+        &self,
+        pool: &str,
+        wanted: &Wanted,
+        passed: &mut Vec<(MediumId, &'static str)>,
+    ) -> Result<Member> {
+        let mut queue = Queue::begin(&self.devices);
+        loop {
+            let medium = self.allocate_or_wait(pool, wanted.by_drive, passed, &mut queue)?;
+            let choice =
+                Choice { pool: Some(pool.to_owned()), passed: passed.clone(), asks: false };
+            match self.open_chosen(&medium.device.parse()?, wanted, &choice) {
+                // Chosen by its pool, so nothing is waited for yet.
+                Err(e) if e.is_out_of_reach() => queue.pass(medium.id, e, passed)?,
+                Err(e @ CellError::Changed(_)) => {
+                    self.passed_changed(&medium.label, &e);
+                    passed.push((medium.id, NOT_AS_WRITTEN));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// The media on which a session goes on when some of these have ended, or those that are named failed in that way; `said` gets
+    /// what there is to say. One of several for which there is no other medium is left.
+    pub(crate) fn next_media(
+        &self,
+        supply: &Supply,
+        members: Vec<Member>,
+        failure: Option<(WriteFailure, &[MediumId])>,
+        said: &mut dyn FnMut(&Member, &str),
+    ) -> OnMedia {
+        let mut next = Vec::new();
+        let mut passed: Vec<PassedOver> = supply.but.clone();
+        for member in &members {
+            let id = member.medium.medium;
+            if why_passed(&passed, id).is_none() {
+                let why = match failure {
+                    None if member.device.is_ending() => IS_FULL,
+                    _ => "is written by this session",
+                };
+                passed.push((id, why));
+            }
+        }
+        let mut none = None;
+        for member in members {
+            let stays = match failure {
+                None => !member.device.is_ending(),
+                Some((_, failed)) => !failed.contains(&member.medium.medium),
+            };
+            if stays {
+                next.push(Ok(member));
+                continue;
+            }
+            let old = member.medium.clone();
+            match self.next_medium(supply, member, failure.map(|of| of.0), &mut passed) {
+                Ok(member) => {
+                    said(&member, &old.label);
+                    next.push(Ok(member));
+                }
+                Err(e) => {
+                    let (medium, label, part) = (old.medium, old.label, LostPart::Mirror);
+                    next.push(Err(LostMirror { medium, label, error: chain(&e), part }));
+                    none.get_or_insert(e);
+                }
+            }
+        }
+        match none {
+            Some(e) if next.iter().all(std::result::Result::is_err) => Err(e),
+            _ => Ok(next),
+        }
+    }
+
+    /// The medium that takes the place of one that has ended, or failed in that way.
+    fn next_medium(
+        &self,
+        supply: &Supply,
+        member: Member,
+        failure: Option<WriteFailure>,
+        passed: &mut Vec<(MediumId, &'static str)>,
+    ) -> std::result::Result<Member, WriteError> {
+        let failed = |e: CellError| WriteError::Media(chain(&e));
+        let old = member.medium.clone();
+        match failure {
+            None => self.idb.set_medium_full(old.medium, now_us()).map_err(CellError::from),
+            Some(failure) => self.note_write_failure(old.medium, failure),
+        }
+        .map_err(failed)?;
+        // Its drive is free for the next one, or for another session once that is in another drive.
+        drop(member);
+        let by_drive = supply.by_drive.going_on(&old);
+        let block_size = Some(old.block_size);
+        let wanted = &Wanted { block_size, by_drive, new_medium: false, as_it_is: false };
+        let here = self.device_of_medium(old.medium);
+        let library = here.and_then(|here| supply.libraries.iter().find(|l| is_of(&here, l)));
+        let pool = self.idb.management(old.medium).map_err(|e| failed(e.into()))?.pool;
+        let opened = match (pool.filter(|pool| supply.pool.as_ref() == Some(pool)), library) {
+            (Some(pool), _) => self.open_medium_of(&pool, wanted, passed),
+            (None, Some(library)) => {
+                self.open_chosen(library, wanted, &Choice { asks: true, ..Choice::but(passed) })
+            }
+            (None, None) => Err(CellError::BadInput(format!(
+                "medium '{}' takes no more; name a library or a pool instead, that the session can go on on another",
+                old.label
+            ))),
+        };
+        if let Some(old) = self.device_of_medium(old.medium) {
+            self.devices.done_writing(&old);
+        }
+        let mut member = opened.map_err(failed)?;
+        if let Some(on) = supply.drives_compress {
+            member.device.set_compression(on)?;
+        }
+        member.medium.protection = old.protection;
+        member.goes_on = true;
+        passed.push((member.medium.medium, "is written by this session"));
+        Ok(member)
+    }
+}
+
+/// WORM tapes with nothing on them come behind all others.
+const WORM_LAST: u8 = 10;
+/// Why a medium of a pool was passed over that may be free soon.
+const IN_USE: &str = "is in use";
+/// Why one was that was not to be had.
+pub(crate) const OUT_OF_REACH: &str = "is out of reach now";
+/// Why one was that somebody else changed.
+pub(crate) const NOT_AS_WRITTEN: &str = "is not as it was last written";
+
+/// A session that chooses among the media of a pool, and waits where others have all that would do.
+pub(crate) struct Queue {
+    devices: DeviceHost,
+    wait: Wait,
+    /// What others have.
+    busy: Option<CellError>,
+}
+
+impl Queue {
+    pub fn begin(devices: &DeviceHost) -> Self {
+        Self { devices: devices.clone(), wait: devices.queue().wait(), busy: None }
+    }
+
+    /// One may do: nothing is waited for while it is tried.
+    pub fn tries_one(&mut self) {
+        self.wait.is_tried();
+    }
+
+    /// One did. The next one is waited for anew, as long as somebody waits for the first.
+    pub fn has_had_one(&mut self) {
+        *self = Self::begin(&self.devices);
+    }
+
+    /// Passes over a medium that is out of reach. Where it is a drive that others have, the next one would get none either: that is
+    /// waited for, before another medium is given up for nothing.
+    pub fn pass(
+        &mut self,
+        medium: MediumId,
+        e: CellError,
+        passed: &mut Vec<(MediumId, &'static str)>,
+    ) -> Result<()> {
+        if has_no_drive(&e) {
+            return self.again(e, passed);
+        }
+        passed.push((medium, if e.is_busy() { IN_USE } else { OUT_OF_REACH }));
+        self.busy = if e.is_busy() { Some(e) } else { self.busy.take() };
+        Ok(())
+    }
+
+    /// Waits, as no medium is left because of that, for those that others have, which are not passed over any more then. An error if
+    /// there are none, or nobody waits.
+    pub fn again(
+        &mut self,
+        e: CellError,
+        passed: &mut Vec<(MediumId, &'static str)>,
+    ) -> Result<()> {
+        let busy = match self.busy.take() {
+            _ if e.is_busy() => e,
+            Some(busy) => busy,
+            None => return Err(e),
+        };
+        self.devices.release_idle();
+        if !self.wait.again(&busy) {
+            return Err(busy);
+        }
+        passed.retain(|(_, why)| *why != IN_USE);
+        Ok(())
+    }
+}
+
+/// A tape of a library that a session may take.
+pub(crate) struct Candidate {
+    pub barcode: String,
+    /// The medium on it, and its state, if that is known.
+    pub known: Option<(MediumId, MediumState)>,
+    /// Why it cannot be used.
+    pub why_not: Option<String>,
+}
+
+/// Whether a tape was not had because others have all drives.
+pub(crate) fn has_no_drive(e: &CellError) -> bool {
+    let CellError::Device(e) = e else { return false };
+    matches!(e.of_tape(), Some(TapeError::NoDriveFree { .. }))
+}
+
+/// The labels of the arrays that tapes are parts of, by the tape.
+fn arrays_by_tape(known: &[Medium]) -> HashMap<String, &str> {
+    let mut arrays = HashMap::new();
+    for medium in known {
+        if let Ok(array @ Address::Array(_)) = medium.device.parse() {
+            let tapes = array.tapes().into_iter().map(|tape| tape.to_string());
+            arrays.extend(tapes.map(|tape| (tape, medium.label.as_str())));
+        }
+    }
+    arrays
+}
+
+/// The medium that is known to be on a tape: not one that was found to be there no more, if another one is.
+fn on_tape<'a>(known: &'a [Medium], device: &str, changed: &[MediumId]) -> Option<&'a Medium> {
+    let here = known.iter().filter(|m| m.device == device);
+    here.min_by_key(|m| changed.contains(&m.id))
+}
+
+/// The tapes of a library, by place, without those that clean.
+pub(crate) fn barcodes(devices: &DeviceHost, library: &TapeAddress) -> Result<Vec<String>> {
+    Ok(tapes_held(devices, library)?.into_iter().map(|tape| tape.barcode).collect())
+}
+
+/// The tapes of a library, by place, without those that clean.
+fn tapes_held(devices: &DeviceHost, library: &TapeAddress) -> Result<Vec<Held>> {
+    let held = devices.inventory(&library.library).map_err(DeviceError::from)?;
+    Ok(held.into_iter().filter(|tape| !tape.is_cleaning()).collect())
+}

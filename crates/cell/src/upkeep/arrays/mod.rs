@@ -1,0 +1,406 @@
+//! Arrays of devices: how their members are, and a lost member written anew.
+
+pub(crate) mod members;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::file::FileMedium;
+use capstan_devices::host::DeviceHost;
+use capstan_devices::rait::address::ArrayAddress;
+use capstan_devices::rait::half_made;
+use capstan_devices::rait::open::{self as arrays, Opened};
+use capstan_devices::rait::rebuild::{self, Rebuilt};
+use capstan_engine::message::{Code, shell_word};
+use capstan_format::id::{MediumId, SegmentNumber};
+use capstan_format::record::MediumHeader;
+use capstan_idb::Medium;
+
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::observe::{Observer, Progress, Stop};
+use crate::session::Ears;
+use crate::versions::missing::{MissingSegment, too_few_members};
+
+/// How often a rebuilding says how far it is.
+const EACH_MS: u128 = 250;
+
+/// How an array is.
+#[derive(Debug, Clone)]
+pub struct ArrayInfo {
+    /// Its label and identity, where enough of it is there.
+    pub medium: Option<(String, MediumId)>,
+    /// Its device, with its members in their places.
+    pub device: String,
+    /// `rait5`, …
+    pub layout: String,
+    /// As many members may be lost.
+    pub spare: usize,
+    /// Its segments, with those that are missing.
+    pub segments: u64,
+    /// Segments that are recorded and that too few of the members at hand have.
+    pub missing: Vec<MissingSegment>,
+    /// Its members, by their places.
+    pub members: Vec<MemberInfo>,
+    /// Why it cannot be used; nothing where it can.
+    pub broken: Option<String>,
+}
+
+/// How a member of an array is.
+#[derive(Debug, Clone)]
+pub struct MemberInfo {
+    /// Its device.
+    pub device: String,
+    /// Its identity, where it is there.
+    pub medium: Option<MediumId>,
+    /// Segments that it has.
+    pub segments: u64,
+    /// Segments of the array that it lacks.
+    pub lacking: Vec<SegmentNumber>,
+    /// Why it is lost, or what is wrong in it.
+    pub problems: Vec<String>,
+}
+
+impl MemberInfo {
+    /// In a word.
+    pub fn state(&self) -> &'static str {
+        match (self.medium, self.lacking.is_empty() && self.problems.is_empty()) {
+            (None, _) => "lost",
+            (_, true) => "whole",
+            (_, false) => "incomplete",
+        }
+    }
+
+    /// Why it is not whole.
+    fn fault(&self) -> String {
+        let lacks = || format!("it lacks {} of the segments of the array", self.lacking.len());
+        self.problems.first().cloned().unwrap_or_else(lacks)
+    }
+}
+
+impl ArrayInfo {
+    /// In a word.
+    pub fn state(&self) -> &'static str {
+        match self.members.iter().all(|m| m.state() == "whole") {
+            _ if self.broken.is_some() => "broken",
+            _ if !self.missing.is_empty() => "incomplete",
+            true => "whole",
+            false => "degraded",
+        }
+    }
+
+    /// Why not all of it can be used; nothing where it can.
+    pub fn problem(&self) -> Option<String> {
+        let missing = (!self.missing.is_empty()).then(|| too_few_members(&self.missing));
+        self.broken.clone().or(missing)
+    }
+}
+
+impl Cell {
+    /// How an array is, by the medium that it is, or by its device.
+    pub fn array_status(&self, name: &str) -> Result<ArrayInfo> {
+        let address = self.array_of(name)?;
+        let layout = address.layout;
+        let mut info = ArrayInfo {
+            medium: None,
+            device: address.to_string(),
+            layout: layout.to_string(),
+            spare: layout.parity(),
+            segments: 0,
+            missing: Vec::new(),
+            members: Vec::new(),
+            broken: None,
+        };
+        self.devices.wait_for(&Address::Array(address.clone()));
+        let opened = match arrays::open_known(&self.devices, &address, &self.known_members()) {
+            Ok(opened) => opened,
+            Err(e) => {
+                info.broken = Some(chain(&e));
+                info.members =
+                    address.members.iter().map(|member| alone(&self.devices, member)).collect();
+                return Ok(info);
+            }
+        };
+        let header = opened.storage.header();
+        info.medium = Some((header.label, header.medium));
+        info.device = opened.address.to_string();
+        let recorded = self.recorded_on(header.medium)?;
+        let held = held(&opened)?;
+        info.missing = self.missing_on(header.medium, &recorded, &enough(&opened, &held))?;
+        let mut all: BTreeSet<_> = opened.medium()?.segments()?.into_iter().collect();
+        all.extend(info.missing.iter().map(|m| m.number));
+        info.segments = all.len() as u64;
+        let lost = opened.storage.lost();
+        for (place, member) in opened.storage.members().into_iter().enumerate() {
+            let device = opened.address.members[place].to_string();
+            let Some(member) = member else {
+                let why = lost.iter().find(|l| l.member == place).map(|l| l.error.clone());
+                let (medium, segments, lacking) = (None, 0, Vec::new());
+                let problems = why.into_iter().collect();
+                info.members.push(MemberInfo { device, medium, segments, lacking, problems });
+                continue;
+            };
+            let lacking: Vec<_> = all.difference(&held[place]).copied().collect();
+            info.members.push(MemberInfo {
+                device,
+                medium: Some(member.medium),
+                segments: (all.len() - lacking.len()) as u64,
+                lacking,
+                problems: member.storage.problems(),
+            });
+        }
+        self.note_state_of(&info)?;
+        Ok(info)
+    }
+
+    /// Notes how the members of an array of tapes are, where they are looked at as they are recorded.
+    fn note_state_of(&self, info: &ArrayInfo) -> Result<()> {
+        let Some((_, id)) = &info.medium else { return Ok(()) };
+        let is_tape = |device: &Address| device.is_sequential();
+        let is_it = self.idb.medium(*id)?.is_some_and(|row| row.device == info.device);
+        if !is_it || !info.device.parse::<Address>().is_ok_and(|device| is_tape(&device)) {
+            return Ok(());
+        }
+        let members = info.members.iter().enumerate().filter(|(_, m)| m.state() != "whole");
+        let lost = members.map(|(place, of)| (place, of.device.clone(), of.fault())).collect();
+        self.note_lost_members(*id, lost)
+    }
+
+    /// How the array is that a medium is, if it is one and nobody has to load tapes for it.
+    pub fn array_at_hand(&self, medium: &Medium) -> Option<ArrayInfo> {
+        let address = medium.device.parse::<Address>().ok()?;
+        let is_one = matches!(address, Address::Array(_)) && !address.is_sequential();
+        is_one.then(|| self.array_status(&medium.device).ok()).flatten()
+    }
+
+    /// Writes a member of an array anew onto another device, which takes its place. `member` is its device, or its number
+    /// from 1. `new_medium`: though another medium was there, or a disk is not mounted there.
+    pub fn array_rebuild(
+        &self,
+        name: &str,
+        member: &str,
+        onto: &Address,
+        new_medium: bool,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<(Rebuilt, ArrayInfo)> {
+        let address = self.array_of(name)?;
+        let array = Address::Array(address.clone());
+        let _booked = self.book_drives_of(&[&array, onto])?;
+        self.devices.wait_for(&array);
+        let opened = arrays::open_known(&self.devices, &address, &self.known_members())?;
+        let place = place_of(&opened.address, member)?;
+        let header = opened.storage.header();
+        self.open_drive_key(&header)?;
+        self.refuse_other_cells(&header, &opened.address.to_string())?;
+        self.refuse_taken_by_others(onto, header.medium, new_medium)?;
+        let _locks = opened.lock()?;
+        self.refuse_missing(&opened)?;
+        let begun = Instant::now();
+        let mut progress = Progress::default();
+        let mut said = 0;
+        let mut follow = |bytes: u64| {
+            progress.bytes += bytes;
+            let ms = begun.elapsed().as_millis();
+            if ms / EACH_MS != said {
+                said = ms / EACH_MS;
+                progress.elapsed_s = begun.elapsed().as_secs_f64();
+                progress.rate_out = progress.bytes as f64 / progress.elapsed_s;
+                observer.progress(&progress);
+            }
+            !stop.0.load(Relaxed)
+        };
+        let new_id = || self.entropy.id().map(MediumId);
+        let rebuilt = rebuild::member(&self.devices, &opened, place, onto, &new_id, &mut follow)?;
+        let ears = Ears::new(observer);
+        for number in &rebuilt.damaged {
+            let what = format!("segment {} of {}", number.0, opened.address);
+            let text = format!(
+                "too little of it is left: some of its blocks are damaged on the new member too; `capstan media repair {}` takes \
+                 them from a copy",
+                shell_word(&header.label)
+            );
+            ears.say(Code::Damaged, "media agent", &what, text);
+        }
+        let placed = opened.placed_with(place, onto);
+        self.put_medium_of(&placed, &header)?;
+        let info = self.array_status(&placed.address().to_string())?;
+        Ok((rebuilt, info))
+    }
+
+    /// Refuses to write a member anew from members that lack what is recorded: it would be forgotten with the one that has it.
+    fn refuse_missing(&self, opened: &Opened) -> Result<()> {
+        let medium = opened.storage.header().medium;
+        let recorded = self.recorded_on(medium)?;
+        let there = enough(opened, &held(opened)?);
+        match self.missing_on(medium, &recorded, &there)? {
+            missing if missing.is_empty() => Ok(()),
+            missing => Err(CellError::BadInput(format!(
+                "no member of {} can be written anew: {}, then do it again",
+                opened.address,
+                too_few_members(&missing)
+            ))),
+        }
+    }
+
+    fn array_of(&self, name: &str) -> Result<ArrayAddress> {
+        let named = match name.parse::<Address>() {
+            Ok(address @ Address::Array(_)) => address,
+            _ => self.find_medium(name)?.device.parse()?,
+        };
+        match named {
+            Address::Array(array) => Ok(array),
+            other => Err(CellError::BadInput(format!(
+                "{other} is no array; name one by its label or as rait5:DEVICE,DEVICE,DEVICE"
+            ))),
+        }
+    }
+
+    /// Numbers of the segments recorded of a medium, without those that a prune removes or was interrupted in removing.
+    pub(crate) fn recorded_and_kept(&self, medium: MediumId) -> Result<BTreeSet<SegmentNumber>> {
+        let recorded = self.idb.segments_of_medium(medium)?;
+        let leaving = self.leaving()?;
+        Ok(recorded.into_iter().filter(|s| !leaving.contains(&s.id)).map(|s| s.number).collect())
+    }
+
+    /// Makes the members that an array lacks where a session was killed while it made the array: none has more than its header, the
+    /// others nothing, and nothing is recorded of it. Returns which array it is, if that was so.
+    pub(crate) fn end_making(
+        &self,
+        address: &ArrayAddress,
+        new_medium: bool,
+        observer: &dyn Observer,
+    ) -> Result<Option<MediumId>> {
+        let Some(half) = half_made::look(&self.devices, address) else { return Ok(None) };
+        let header = half.header();
+        if !self.is_unknown_array_of_ours(header)? {
+            return Ok(None);
+        }
+        for path in half.blank_directories() {
+            self.refuse_taken(&Address::File(path), new_medium)?;
+        }
+        half.make(&self.devices, &|| self.entropy.id().map(MediumId))?;
+        let made: Vec<String> = half.blank().into_iter().map(Address::to_string).collect();
+        let text = format!(
+            "a session that was killed had begun to make this array; what it lacked is made: {}",
+            made.join(", ")
+        );
+        Ears::new(observer).say(Code::Adapted, "cell", &header.label, text);
+        Ok(Some(header.medium))
+    }
+
+    /// Whether a header is that of an array of this cell, or of a member of one, of which nothing is recorded: nothing was written to it.
+    fn is_unknown_array_of_ours(&self, header: &MediumHeader) -> Result<bool> {
+        Ok(header.cell == Some(self.id()) && self.idb.medium(header.whole())?.is_none())
+    }
+
+    /// The member of an array that a killed session left on a tape when it had begun to make the array. Nothing else is on it.
+    pub(crate) fn left_of_making(&self, tape: &TapeAddress) -> Result<Option<MediumId>> {
+        let Some(header) = half_made::member_without_data(&self.devices, tape) else {
+            return Ok(None);
+        };
+        Ok(self.is_unknown_array_of_ours(&header)?.then_some(header.medium))
+    }
+
+    /// The same of an array that is to be repaired, with the one way in which its members are.
+    pub(crate) fn say_members(&self, medium: &FileMedium, ears: &Ears<'_>) -> bool {
+        let is_degraded = Self::say_problems(medium, ears);
+        if is_degraded {
+            let label = &medium.header().label;
+            let text = format!(
+                "what its members lack is computed from the others: `capstan rait status {0}` says which they are, `capstan rait \
+                 rebuild {0} --member DEVICE --onto NEW` writes one anew",
+                shell_word(label)
+            );
+            ears.say(Code::MemberLost, "media agent", label, text);
+        }
+        is_degraded
+    }
+
+    /// Says what an array that was read had to be made up for; returns whether there was anything.
+    pub(crate) fn say_problems(medium: &FileMedium, ears: &Ears<'_>) -> bool {
+        let problems = medium.problems();
+        for problem in &problems {
+            ears.say(Code::MemberLost, "media agent", &medium.header().label, problem.clone());
+        }
+        !problems.is_empty()
+    }
+}
+
+/// What each member has, by their places; nothing for those that are lost. On tape it looks for each segment.
+fn held(opened: &Opened) -> Result<Vec<BTreeSet<SegmentNumber>>> {
+    let mut held = Vec::new();
+    for member in opened.storage.members() {
+        let numbers = member.map(|m| m.held()).transpose()?.unwrap_or_default();
+        held.push(numbers.into_iter().collect());
+    }
+    Ok(held)
+}
+
+/// Segments that enough members have.
+fn enough(opened: &Opened, held: &[BTreeSet<SegmentNumber>]) -> BTreeSet<SegmentNumber> {
+    let data = opened.storage.layout().data();
+    let on = |number: &SegmentNumber| held.iter().filter(|h| h.contains(number)).count();
+    held.iter().flatten().filter(|number| on(number) >= data).copied().collect()
+}
+
+/// A member of an array that is broken, looked at by itself.
+fn alone(devices: &DeviceHost, member: &Address) -> MemberInfo {
+    let looked = arrays::look(devices, member);
+    MemberInfo {
+        device: member.to_string(),
+        medium: looked.as_ref().ok().copied(),
+        segments: 0,
+        lacking: Vec::new(),
+        problems: looked.err().map(|e| chain(&e)).into_iter().collect(),
+    }
+}
+
+/// The place of the member that somebody names.
+fn place_of(array: &ArrayAddress, name: &str) -> Result<usize> {
+    if let Ok(number) = name.parse::<usize>()
+        && (1..=array.members.len()).contains(&number)
+    {
+        return Ok(number - 1);
+    }
+    let whole = |a: &Address| match a {
+        Address::File(path) => Address::File(std::path::absolute(path).unwrap_or(path.clone())),
+        Address::Tape(tape) => Address::Tape(tape.recorded()),
+        other => other.clone(),
+    };
+    let is_barcode = |a: &Address| matches!(a, Address::Tape(t) if t.tape.as_deref() == Some(name));
+    let named = name.parse::<Address>().ok().map(|a| whole(&a));
+    let is_it = |m: &Address| Some(whole(m)) == named || m.to_string() == name || is_barcode(m);
+    // Tapes of two libraries may have the same barcode.
+    if array.members.iter().filter(|m| is_barcode(m)).count() > 1 {
+        return Err(CellError::BadInput(format!(
+            "'{name}' is the barcode of several members of {array}; name one of its devices, or its number from 1 to {}",
+            array.members.len()
+        )));
+    }
+    let found = array.members.iter().position(is_it);
+    found.ok_or_else(|| {
+        CellError::BadInput(format!(
+            "'{name}' is not a member of {array}; name one of its devices, or its number from 1 to {}",
+            array.members.len()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_named_by_its_barcode_where_no_other_has_that() {
+        let array = "rait5:vtape:/v?tape=A,vtape:/w?tape=A,vtape:/w?tape=B";
+        let Ok(Address::Array(array)) = array.parse() else { unreachable!() };
+        let place = |name| place_of(&array, name).ok();
+        assert_eq!((place("B"), place("vtape:/w?tape=A"), place("1")), (Some(2), Some(1), Some(0)));
+        let why = place_of(&array, "A").unwrap_err().to_string();
+        assert!(why.contains("'A' is the barcode of several members"), "{why}");
+        assert_eq!(place("C"), None);
+    }
+}

@@ -1,0 +1,395 @@
+//! `idb recover`: the internal database of a lost home, from the backup of it that lies on a medium.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
+
+use capstan_devices::address::Address;
+use capstan_devices::file::{FileMedium, idb_backups};
+use capstan_devices::host::DeviceHost;
+use capstan_engine::message::Code;
+use capstan_engine::{durable, regular};
+use capstan_format::attachment::Attachment;
+use capstan_format::id::MediumId;
+use capstan_format::idb_backup::{IdbManifest, open_idb_backup, read_idb_head};
+use capstan_format::keys::KeyRecord;
+use capstan_idb::Medium;
+
+use super::backup::{DATABASE_FILE, RECOVERY_FILE};
+use super::on_tape::Tapes;
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::keys::keyring::{self, Secrets};
+use crate::observe::{Observer, Stop};
+use crate::report::Report;
+use crate::session::Ears;
+
+/// The file of a home whose recovery was begun, until that is done.
+const BEGUN: &str = "recovery.begun";
+/// So many of the last sessions are looked at for what a home was used for.
+const SESSIONS_SINCE: usize = 1000;
+/// The largest backup that is read, in bytes.
+const BACKUP_MAX: u64 = 2 << 30;
+
+/// What was recovered.
+#[derive(Debug, Clone)]
+pub struct Recovered {
+    /// The cell's identity.
+    pub cell: String,
+    /// Of when the backup is, in microseconds since 1970.
+    pub created_us: i64,
+    /// Which of the backups on the medium it is.
+    pub from: String,
+    /// What became of each medium that the database names.
+    pub media: Vec<RecoveredMedium>,
+    /// What is to be known or done before the next backup.
+    pub notes: Vec<String>,
+}
+
+/// A medium that the recovered database names.
+#[derive(Debug, Clone)]
+pub struct RecoveredMedium {
+    /// Its label.
+    pub label: String,
+    /// Where it was last.
+    pub device: String,
+    /// Why its catalogs are not here; nothing where they are.
+    pub lacking: Option<String>,
+    /// Files of the sessions that were read from it.
+    pub files: u64,
+}
+
+/// Brings an internal database back into an empty home. `recovery` opens the backup; `secrets` names on encrypted media.
+pub fn recover(
+    devices: &DeviceHost,
+    home: &Path,
+    device: &Address,
+    recovery: &Secrets,
+    secrets: Secrets,
+    observer: &dyn Observer,
+    stop: &Stop,
+) -> Result<Recovered> {
+    // One that was cut short is gone on with: its tables are there, or are brought there once more.
+    let begun = Begun::load(home)?;
+    let goes_on = begun.is_some();
+    // Whoever made keys in a home means to use it.
+    let has_keys = [keyring::FILE_NAME, RECOVERY_FILE].iter().any(|name| home.join(name).exists());
+    let has_tables = match capstan_idb::refuse_database(home, goes_on || !has_keys) {
+        Ok(()) => false,
+        Err(e) if goes_on && e.is_bad_input() => true,
+        Err(e) => return Err(e.into()),
+    };
+    let ears = Ears::new(observer);
+    let tapes = Tapes::of(devices, device)?;
+    let Opened { from, manifest, files } = match &tapes {
+        Some(tapes) => tapes.newest(recovery, &secrets, &ears)?,
+        None => newest(&in_directory(device)?, recovery, &ears)?,
+    };
+    match begun.filter(|_| has_tables) {
+        Some(begun) if begun.from != from => return Err(begun.of_another(home, &from)),
+        Some(_) => {}
+        None => put_files(home, &files, &from)?,
+    }
+    if capstan_idb::names_server(home)? && home.join(DATABASE_FILE).exists() {
+        super::move_database(home)?;
+    }
+    let cell = Cell::open_begun(home, secrets)?.with_devices(devices.clone());
+    if has_tables && cell.id != manifest.cell {
+        return Err(CellError::BadInput(format!(
+            "a recovery into {} was begun from a backup of cell {}, and this one is of cell {}; name a medium of the first, or \
+             another home",
+            home.display(),
+            cell.id.short(),
+            manifest.cell.short()
+        )));
+    }
+    Begun::hold(home, &cell, has_tables)?;
+    // What is at hand may lie elsewhere than it did.
+    let here = tapes.map_or_else(|| vec![device.clone()], |tapes| tapes.of_cell(cell.id));
+    let mut media: Vec<(Option<MediumId>, RecoveredMedium)> = Vec::new();
+    for address in &here {
+        media.push(match cell.reimport(address, observer, stop) {
+            Ok((id, row)) => (Some(id), row),
+            Err(e) if here.len() > 1 => {
+                let label = address.to_string();
+                (None, outcome(label.clone(), label, Err(e)))
+            }
+            Err(e) => return Err(e),
+        });
+    }
+    for medium in cell.idb.media()? {
+        if media.iter().all(|(id, _)| *id != Some(medium.id)) {
+            media.push((Some(medium.id), cell.take_back(&medium, observer, stop)));
+        }
+    }
+    let media = media.into_iter().map(|(_, row)| row).collect();
+    let notes = cell.other_name_text()?.into_iter().chain(cell.names_key_again()?).collect();
+    let begun = home.join(BEGUN);
+    if !stop.0.load(Relaxed) && begun.exists() {
+        std::fs::remove_file(&begun).map_err(CellError::io("remove", begun.display()))?;
+    }
+    Ok(Recovered { cell: cell.id.to_string(), created_us: manifest.created_us, from, media, notes })
+}
+
+type Files = Vec<(String, Vec<u8>)>;
+
+/// The longest note of a recovery, bytes: two identities.
+const BEGUN_MAX: u64 = 4096;
+
+/// What a home notes of a recovery that was begun and not ended.
+struct Begun {
+    /// The backup of the internal database that it was of.
+    from: String,
+    /// The last session that this knew. Nothing, if the recovery was cut short before that was asked.
+    last: Option<String>,
+    /// When that was asked, in microseconds since 1970.
+    at_us: i64,
+}
+
+impl Begun {
+    fn load(home: &Path) -> Result<Option<Self>> {
+        let path = home.join(BEGUN);
+        let text = match regular::read_text(&path, BEGUN_MAX) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(CellError::io("read", path.display())(e)),
+        };
+        let mut lines = text.lines();
+        let from = lines.next().unwrap_or_default().to_owned();
+        let written = path.metadata().and_then(|file| file.modified());
+        let written = written.map_err(CellError::io("examine", path.display()))?;
+        let since = written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let at_us = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
+        Ok(Some(Self { from, last: lines.next().map(str::to_owned), at_us }))
+    }
+
+    fn of_another(&self, home: &Path, from: &str) -> CellError {
+        CellError::BadInput(format!(
+            "a recovery of {} from the backup {} was begun, and the newest one there is {from}; name the device of the first, or \
+             another home",
+            home.display(),
+            self.from
+        ))
+    }
+
+    /// Notes where the recovery begins; of one that goes on it looks whether the home was used since: then it is no recovery's.
+    fn hold(home: &Path, cell: &Cell, goes_on: bool) -> Result<()> {
+        let Some(begun) = Self::load(home)? else { return Ok(()) };
+        let Some(last) = begun.last.filter(|_| goes_on) else {
+            let last = cell.idb.sessions(1)?.pop().map(|s| s.id.to_string()).unwrap_or_default();
+            return put_file(home, BEGUN, format!("{}\n{last}", begun.from).as_bytes());
+        };
+        let since = cell.idb.sessions(SESSIONS_SINCE)?;
+        let mut since = since.iter().take_while(|s| s.id.to_string() != last);
+        // The recovery itself brings back older sessions, which media have and its backup of the database has not.
+        match since.find(|s| s.kind != "import" && s.started_us >= begun.at_us) {
+            None => Ok(()),
+            Some(used) => Err(CellError::BadInput(format!(
+                "{} was used since a recovery into it was cut short ({} {}); remove {}, then import the media that lack with `capstan import`",
+                home.display(),
+                used.kind,
+                used.id.short(),
+                home.join(BEGUN).display(),
+            ))),
+        }
+    }
+}
+
+/// Refuses a home into which a recovery was begun that is not done: it lacks some of what is to come there, and who makes a new cell
+/// in it, or writes to it, is in the recovery's way.
+pub fn refuse_half_recovered(home: &Path) -> Result<()> {
+    let begun = home.join(BEGUN);
+    let marks = [&begun, &temporary(home, BEGUN)];
+    let Some(mark) = marks.into_iter().find(|mark| mark.symlink_metadata().is_ok()) else {
+        return Ok(());
+    };
+    Err(CellError::BadInput(format!(
+        "a recovery into {} was begun and is not done; give the same `capstan idb recover` again, which goes on with it. To go \
+         without, remove {}, and `capstan import` each medium: what media do not say is lost then (pools, protection, sessions)",
+        home.display(),
+        mark.display()
+    )))
+}
+
+/// Where a file of a home is written before it takes its name.
+fn temporary(home: &Path, name: &str) -> PathBuf {
+    home.join(format!(".{name}.new"))
+}
+
+/// Writes a file of a home, durably.
+fn put_file(home: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    let (path, temporary) = (home.join(name), temporary(home, name));
+    let write = || -> std::io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        durable::rename(&temporary, &path)
+    };
+    write().map_err(CellError::io("write", path.display()))
+}
+
+/// A backup of an internal database that was opened.
+pub(super) struct Opened {
+    /// Which of those that there are it is.
+    from: String,
+    manifest: IdbManifest,
+    files: Files,
+}
+
+/// A backup of an internal database that was found.
+pub(super) struct Found {
+    /// What it is called.
+    pub name: String,
+    /// Where it is, for messages.
+    pub shown: String,
+    pub place: Place,
+}
+
+/// Where a backup lies.
+pub(super) enum Place {
+    File(PathBuf),
+    Tape(Box<FileMedium>, Attachment),
+}
+
+impl Found {
+    fn read(&self) -> Result<Vec<u8>> {
+        match &self.place {
+            Place::File(path) => {
+                regular::read(path, BACKUP_MAX).map_err(CellError::io("read", &self.shown))
+            }
+            Place::Tape(medium, attachment) => Ok(medium.read_attachment(attachment)?),
+        }
+    }
+
+    fn open(&self, bytes: &[u8], recovery: &Secrets) -> Result<Opened> {
+        let format = |source| CellError::Format { what: self.shown.clone(), source };
+        let (head, _) = read_idb_head(bytes).map_err(format)?;
+        let record = KeyRecord::from_json(head.key.to_string().as_bytes())?;
+        let open = keyring::unlock(record.ring(), recovery)?;
+        let key = record.unwrap_contents(&open)?;
+        let (manifest, files) = open_idb_backup(bytes, &key).map_err(format)?;
+        Ok(Opened { from: self.name.clone(), manifest, files })
+    }
+}
+
+/// The backups in the directory that a device is, newest first.
+fn in_directory(device: &Address) -> Result<Vec<Found>> {
+    let places = device.directories();
+    let has_one = |dir: &&PathBuf| idb_backups(dir).is_ok_and(|names| !names.is_empty());
+    let Some(dir) = places.iter().find(has_one).or(places.first()) else {
+        return Err(CellError::BadInput(
+            "only directories, and tapes that are in no array, keep backups of a database; name one that holds a medium"
+                .to_owned(),
+        ));
+    };
+    let found = |name: String| {
+        let path = dir.join(&name);
+        Found { name, shown: path.display().to_string(), place: Place::File(path) }
+    };
+    let names = idb_backups(dir)?;
+    if names.is_empty() {
+        return Err(CellError::BadInput(format!(
+            "no backup of an internal database is in {}; name the device of another session, or `capstan import` the \
+             media one by one",
+            dir.display()
+        )));
+    }
+    Ok(names.into_iter().map(found).collect())
+}
+
+/// The first of these backups, which come newest first, that is whole, opened.
+pub(super) fn newest(all: &[Found], recovery: &Secrets, ears: &Ears<'_>) -> Result<Opened> {
+    let (mut failed, mut closed) = (None, Vec::new());
+    for found in all {
+        let bytes = found.read();
+        let cell = bytes.as_ref().ok().and_then(|b| Some(read_idb_head(b).ok()?.0.cell));
+        // Another code is not tried on an older one: it would be wrong there too.
+        if cell.is_some_and(|cell| closed.contains(&cell)) {
+            continue;
+        }
+        match bytes.and_then(|bytes| found.open(&bytes, recovery)) {
+            Ok(opened) => return Ok(opened),
+            Err(e) if e.is_of_keys() => {
+                closed.extend(cell);
+                failed = failed.filter(CellError::is_of_keys).or(Some(e));
+            }
+            Err(e) => {
+                let text = format!("{}; an older one is tried", chain(&e));
+                ears.say(Code::Damaged, "cell", &found.shown, text);
+                failed = failed.or(Some(e));
+            }
+        }
+    }
+    Err(failed.unwrap_or_else(|| CellError::BadInput("no backup can be read".to_owned())))
+}
+
+/// Writes the files of a home, each durably; the database last. Before them it is noted that a recovery was begun, so that one that
+/// was cut short can be gone on with.
+fn put_files(home: &Path, files: &Files, from: &str) -> Result<()> {
+    let io = |action| CellError::io(action, home.display());
+    durable::create_directories(home, 0o700).map_err(io("create the home"))?;
+    let begun = (BEGUN.to_owned(), from.as_bytes().to_vec());
+    for wanted in [BEGUN, keyring::FILE_NAME, RECOVERY_FILE, DATABASE_FILE] {
+        let mut all = files.iter().chain([&begun]);
+        let Some((_, bytes)) = all.find(|(name, _)| name == wanted) else { continue };
+        if wanted == DATABASE_FILE {
+            capstan_idb::remove_blank_database(home)?;
+        }
+        put_file(home, wanted, bytes)?;
+    }
+    if !home.join(DATABASE_FILE).exists() {
+        return Err(CellError::BadInput(
+            "the backup has no tables in it; try the device of another session".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+impl Cell {
+    /// Imports the medium whose device was named.
+    fn reimport(
+        &self,
+        device: &Address,
+        observer: &dyn Observer,
+        stop: &Stop,
+    ) -> Result<(MediumId, RecoveredMedium)> {
+        self.devices.wait_for(device);
+        let there = self.devices.medium(device)?;
+        let id = there.header().medium;
+        let known = self.idb.management(id)?;
+        let report = self.import(device, observer, stop);
+        if let Some(us) = known.exported_us {
+            // It was out of the house when the backup was made, and is read where it is.
+            self.idb.set_medium_exported(
+                id,
+                Some((us, known.exported_to.as_deref().unwrap_or_default())),
+            )?;
+        }
+        let label = there.header().label.clone();
+        Ok((id, outcome(label, device.to_string(), report)))
+    }
+
+    /// Imports a medium from where it was last, if it is there.
+    fn take_back(&self, medium: &Medium, observer: &dyn Observer, stop: &Stop) -> RecoveredMedium {
+        let import = || -> Result<Report> {
+            if let Some(to) = self.exported(medium.id)? {
+                return Err(CellError::BadInput(to));
+            }
+            self.open_medium(medium)?;
+            self.import(&medium.device.parse()?, observer, stop)
+        };
+        outcome(medium.label.clone(), medium.device.clone(), import())
+    }
+}
+
+fn outcome(label: String, device: String, result: Result<Report>) -> RecoveredMedium {
+    match result {
+        Ok(report) => RecoveredMedium { label, device, lacking: None, files: report.files },
+        Err(e) => RecoveredMedium { label, device, lacking: Some(chain(&e)), files: 0 },
+    }
+}

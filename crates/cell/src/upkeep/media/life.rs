@@ -1,0 +1,285 @@
+//! What an administrator does with media: makes them, names them, gives them away, gives up what they hold.
+
+use capstan_devices::DeviceError;
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::file::FileMedium;
+use capstan_devices::held::FoundLock;
+use capstan_devices::open::Writable;
+use capstan_engine::message::shell_word;
+use capstan_format::id::VersionId;
+use capstan_format::record::MediumHeader;
+use capstan_idb::{Medium, Status, Version};
+
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::media::{MediumInfo, check_location, shown};
+use crate::session::now_us;
+use crate::session::waited::patiently;
+use crate::supply::init::Initialise;
+use crate::supply::label_rule::LabelRule;
+use crate::supply::labels::{TAKEN, no_label};
+
+/// So many versions that must stay are named, others are counted.
+const NAMED: usize = 5;
+
+/// What recycling a medium gave up.
+#[derive(Debug, Clone)]
+pub struct Recycled {
+    /// The medium as it is now; its identity is new.
+    pub medium: Medium,
+    /// Segments that were removed.
+    pub segments: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Versions that are no more.
+    pub versions: u64,
+}
+
+/// What lets a backup go that did not complete.
+fn way_of_unended(name: &str) -> String {
+    let object = name.rsplit_once('@').map_or(name, |(object, _)| object);
+    format!(
+        "; {name} did not complete, and stays so that `backup --resume` can go on with it: `capstan protect {} --none` and `capstan \
+         prune {}` let it go",
+        shell_word(name),
+        shell_word(object)
+    )
+}
+
+/// Refuses a medium that records a lock, whatever the database knows of it.
+pub(crate) fn refuse_locked(medium: &FileMedium) -> Result<()> {
+    medium.version_locks()?.iter().try_for_each(|lock| refuse_lock(medium, lock))
+}
+
+/// Refuses a tape to which a lock is attached, of which the database knows nothing.
+pub(crate) fn refuse_lock_attached(medium: &FileMedium) -> Result<()> {
+    for number in medium.segments()? {
+        let locks = match medium.attachment(number) {
+            Ok(found) => found.map(|attached| attached.locks).unwrap_or_default(),
+            // What is damaged is a segment's begin as likely as a lock's, and such a tape is to be had again, too.
+            Err(DeviceError::Medium { .. }) => continue,
+            Err(e) => return Err(e.into()),
+        };
+        locks.into_iter().map(FoundLock::Whole).try_for_each(|lock| refuse_lock(medium, &lock))?;
+    }
+    Ok(())
+}
+
+fn refuse_lock(medium: &FileMedium, lock: &FoundLock) -> Result<()> {
+    let until = match lock {
+        FoundLock::Whole(lock) if lock.until_us <= now_us() => return Ok(()),
+        FoundLock::Whole(lock) => {
+            format!("until {}", crate::session::local(lock.until_us))
+        }
+        FoundLock::Damaged(_) => "without end, as its lock is damaged".to_owned(),
+    };
+    Err(CellError::BadInput(format!(
+        "medium '{}' holds version {}, which is locked {until}; give it up after that",
+        medium.header().label,
+        lock.version().short()
+    )))
+}
+
+impl Cell {
+    /// Gives a medium another label.
+    pub fn media_label(&self, name: &str, label: &str) -> Result<MediumInfo> {
+        let medium = self.find_medium(name)?;
+        if label != medium.label {
+            self.check_label(label)?;
+        }
+        let device = self.hold(&medium)?;
+        let address: Address = medium.device.parse()?;
+        self.refuse_changed(&address, device.medium())?;
+        let placed = device.placed(&address);
+        let old = device.medium().header().clone();
+        let header = MediumHeader { label: label.to_owned(), ..old.clone() };
+        // The database says whose it is, where two want it at once.
+        let row = self.put_medium_as(&placed, &header, |media| {
+            let is_taken = media.iter().any(|m| m.label == label && m.id != medium.id);
+            if is_taken { medium.label.clone() } else { label.to_owned() }
+        })?;
+        if row.label != label {
+            return Err(no_label(label, TAKEN));
+        }
+        if let Err(e) = device.replace_header(&header) {
+            self.put_medium_as(&placed, &old, |_| medium.label.clone())?;
+            return Err(e.into());
+        }
+        self.medium_info(&row)
+    }
+
+    /// Puts a medium into a pool, or takes it out of any.
+    pub fn media_move(&self, name: &str, pool: Option<&str>) -> Result<MediumInfo> {
+        let medium = self.find_medium(name)?;
+        if let Some(pool) = pool {
+            self.pool(pool)?;
+        }
+        self.idb.set_medium_pool(medium.id, pool, None)?;
+        self.medium_info(&medium)
+    }
+
+    /// Records that a medium leaves the house: for that place, or, where none is named, for the vault of its pool.
+    pub fn media_export(&self, name: &str, to: &str) -> Result<MediumInfo> {
+        let medium = self.find_medium(name)?;
+        check_location(to)?;
+        let vault = match to.trim() {
+            "" => self.vault_of(&medium)?.unwrap_or_default(),
+            to => to.to_owned(),
+        };
+        self.idb.set_medium_exported(medium.id, Some((now_us(), &vault)))?;
+        self.medium_info(&medium)
+    }
+
+    /// Gives up all that a medium holds, and makes it free. Refused while something on it must stay.
+    ///
+    /// It gets a new identity: whoever still refers to what it held finds another medium, never other contents. The
+    /// database forgets first: what an interruption leaves on the medium can be recycled again, or imported.
+    pub fn media_recycle(&self, name: &str) -> Result<Recycled> {
+        let medium = self.find_medium(name)?;
+        self.recycle_held(self.hold(&medium)?, &medium, &|| Ok(()))
+    }
+
+    /// The same of a medium that nobody named, and that is held: `may_go` has the last word.
+    pub(crate) fn recycle_held(
+        &self,
+        device: Writable,
+        medium: &Medium,
+        may_go: &dyn Fn() -> Result<()>,
+    ) -> Result<Recycled> {
+        // A writer that was killed may have left more than is recorded.
+        let silent = crate::observe::Silent;
+        self.record_unknown(device.medium(), &crate::session::Ears::new(&silent))?;
+        let info = self.medium_info(medium)?;
+        self.refuse_kept(&info)?;
+        self.refuse_read(medium.id)?;
+        refuse_locked(device.medium())?;
+        device.refuse_worm()?;
+        may_go()?;
+        let lost = self.idb.versions_only_on_medium(medium.id)?;
+        let lost = self.idb.with_dependants(&lost)?;
+        self.idb.forget_medium_contents(medium.id, &lost)?;
+        let old = device.medium().header();
+        let new = self
+            .new_medium(&old.label, old.block_size)
+            .map_err(CellError::io("read", "/dev/urandom"))?;
+        let at = device.medium().path().to_owned();
+        device.begin_anew(&new)?;
+        let row = Medium { id: new.medium, created_us: new.created_us, ..medium.clone() };
+        self.idb.replace_medium(medium.id, &row)?;
+        let ears = crate::session::Ears::new(&silent);
+        self.back_up_idb_on(std::iter::once(at.as_str()), &ears);
+        Ok(Recycled {
+            medium: row,
+            segments: info.holdings.segments,
+            bytes: info.holdings.bytes,
+            versions: lost.len() as u64,
+        })
+    }
+
+    /// Gives up what a tape held on which something else is now, erases it and makes it a free medium of the same label. Refused
+    /// where another medium of a Capstan is on it.
+    pub fn media_recycle_foreign(&self, name: &str) -> Result<Recycled> {
+        let medium = self.find_medium(name)?;
+        let called = shown(medium.id, &medium.label);
+        let address: Address = medium.device.parse()?;
+        let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = &address else {
+            return Err(CellError::BadInput(format!(
+                "{called} is no tape of a library; what is in another place is removed by hand, and `capstan media forget '{}'` \
+                 gives up what it held",
+                medium.label
+            )));
+        };
+        let management = self.idb.management(medium.id)?;
+        if management.is_other_cells() {
+            return Err(CellError::BadInput(format!(
+                "{called} belongs to another cell, so nothing is removed from its tape; `capstan media forget '{}'` forgets it here",
+                medium.label
+            )));
+        }
+        self.refuse_retired(medium.id, &medium.label)?;
+        // What cannot be read as ours may be ours and damaged: a lock holds it all the same.
+        for id in self.idb.versions_on_medium(medium.id)? {
+            if let Some(until) = self.idb.keeping(id)?.lock_at(now_us()) {
+                return Err(CellError::BadInput(format!(
+                    "{called} held {}, which is locked until {}; `capstan media forget '{}'` gives it up and leaves the tape as it is",
+                    self.name_of_version(id)?,
+                    crate::session::local(until),
+                    medium.label
+                )));
+            }
+        }
+        // A tape that has another medium is none to erase.
+        match patiently(&self.devices, || Ok(self.devices.member(tape)?)) {
+            Ok(there) if there.header().medium == medium.id => {
+                return Err(CellError::BadInput(format!(
+                    "{called} is on its tape; leave --foreign out"
+                )));
+            }
+            Ok(there) => {
+                let header = there.header();
+                self.refuse_overwritten(&address, Ok(header))?;
+                return Err(CellError::BadInput(format!(
+                    "{} is on that tape; `capstan media forget '{}'` gives up what {called} held",
+                    shown(header.medium, &header.label),
+                    medium.label
+                )));
+            }
+            Err(CellError::Device(e)) if e.is_no_medium() => {}
+            Err(e) => return Err(e),
+        }
+        self.refuse_read(medium.id)?;
+        self.devices.refuse_worm(tape)?;
+        let holdings = self.idb.holdings(medium.id)?;
+        let forgotten = self.forget_lost(medium.clone())?;
+        self.devices.erase_tape(tape, false)?;
+        let wanted = Initialise {
+            label: Some(LabelRule::plain(medium.label)),
+            pool: management.pool,
+            block_size: Some(medium.block_size),
+            new_medium: true,
+        };
+        Ok(Recycled {
+            medium: self.media_init(&address, &wanted)?.medium,
+            segments: holdings.segments,
+            bytes: holdings.bytes,
+            versions: forgotten.versions + forgotten.given_up,
+        })
+    }
+
+    /// Refuses to give up what a medium holds while something of it must stay, or where it is to be left alone.
+    pub(crate) fn refuse_kept(&self, info: &MediumInfo) -> Result<()> {
+        self.refuse_retired(info.medium.id, &info.medium.label)?;
+        if info.kept == 0 {
+            return Ok(());
+        }
+        let keeps = self.keeps()?;
+        let kept: Vec<_> = info.versions.iter().filter(|id| keeps.get(**id).is_some()).collect();
+        let names = kept.iter().take(NAMED).map(|id| self.name_of_version(**id));
+        let names = names.collect::<Result<Vec<_>>>()?;
+        let more = kept.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let mut unended = None;
+        for id in &kept {
+            let is_unended = |v: &Version| matches!(v.status, Status::Incomplete | Status::Failed);
+            if unended.is_none() && self.idb.version(**id)?.is_some_and(|v| is_unended(&v)) {
+                unended = Some(self.name_of_version(**id)?);
+            }
+        }
+        let way = unended.map(|name| way_of_unended(&name)).unwrap_or_default();
+        Err(CellError::BadInput(format!(
+            "{} holds what must stay: {}{more}; it can be given up when their protection has ended and nothing builds on \
+             them{way}",
+            shown(info.medium.id, &info.medium.label),
+            names.join(", ")
+        )))
+    }
+
+    /// A version by its object and session, as it is typed.
+    pub(crate) fn name_of_version(&self, id: VersionId) -> Result<String> {
+        let session = self.idb.sessions_of_version(id)?.into_iter().next();
+        let version = self.idb.version(id)?;
+        let object = version.map(|v| self.idb.object(v.object)).transpose()?.flatten();
+        let object = object.map_or_else(String::new, |o| o.name);
+        Ok(format!("{object}@{}", session.map_or(id.short(), |s| s.id.short())))
+    }
+}

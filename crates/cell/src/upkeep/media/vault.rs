@@ -1,0 +1,405 @@
+//! What is carried between libraries and vaults: the media that belong outside, and those that are wanted back.
+//!
+//! A medium belongs outside when it was exported and is here still, or when it takes no more and its pool has a vault. It is wanted back
+//! when nothing on it must stay, so that it can be used again, or when a session waits for it. Each host lists the media that it had
+//! last, so that each is in the list of one host only; media of other cells are in none.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+use capstan_devices::address::{Address, LibraryName};
+use capstan_devices::host::DeviceHost;
+use capstan_format::id::VersionId;
+use capstan_idb::{Medium, Pool};
+use capstan_tape::changer::Place;
+use jiff::civil::Date;
+
+use crate::Cell;
+use crate::drives::library;
+use crate::drives::tapes_wanted::TapeWanted;
+use crate::error::{Result, chain};
+use crate::media::hosts::other_host;
+use crate::media::{Condition, MediumInfo, MediumState, TapeAt};
+use crate::session::{host, now_us};
+use crate::supply::allocate::{Lasts, local_date, not_expired};
+
+/// What is to be carried.
+#[derive(Debug, Clone, Default)]
+pub struct VaultReport {
+    /// To a vault, by library and place.
+    pub to_vault: Vec<ToVault>,
+    /// From a vault, by location and barcode.
+    pub to_fetch: Vec<ToFetch>,
+    /// Libraries that could not be asked, and why: their tapes are in no list but where they are wanted back.
+    pub unasked: Vec<(String, String)>,
+}
+
+/// A tape of a medium; or a medium that is no tape of a library.
+#[derive(Debug, Clone)]
+pub struct Carried {
+    /// The medium.
+    pub info: MediumInfo,
+    /// The tape.
+    pub tape: Option<TapeAt>,
+}
+
+/// What belongs outside.
+#[derive(Debug, Clone)]
+pub struct ToVault {
+    /// What.
+    pub what: Carried,
+    /// Where to; empty where nobody said.
+    pub to: String,
+    /// Why.
+    pub why: Vaulting,
+}
+
+/// Why a medium belongs outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vaulting {
+    /// It was exported, and is here still.
+    Exported,
+    /// It has no room left.
+    Full,
+    /// Its pool appends nothing to it.
+    Closed,
+    /// It is of a rotation set, and its day is over.
+    Rotated,
+    /// Somebody put it into a mail slot.
+    InMail,
+}
+
+/// What is wanted back.
+#[derive(Debug, Clone)]
+pub struct ToFetch {
+    /// What; nothing where any tape will do, or it is not known which one is meant.
+    pub what: Option<Carried>,
+    /// Where it was brought; empty where nobody said.
+    pub location: String,
+    /// Why.
+    pub why: Fetch,
+}
+
+/// Why a medium is wanted back.
+#[derive(Debug, Clone)]
+pub enum Fetch {
+    /// Nothing on it must stay.
+    Expired,
+    /// It holds nothing.
+    Free,
+    /// These sessions wait for it.
+    Wanted(Vec<TapeWanted>),
+}
+
+impl Vaulting {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exported => "exported",
+            Self::Full => "full",
+            Self::Closed => "closed",
+            Self::Rotated => "rotated",
+            Self::InMail => "mail slot",
+        }
+    }
+}
+
+impl Fetch {
+    /// The word for it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Free => "free",
+            Self::Wanted(_) => "wanted",
+        }
+    }
+}
+
+impl Cell {
+    /// What is to be carried from and to all libraries, or one.
+    pub fn vault_report(&self, library: Option<&LibraryName>) -> Result<VaultReport> {
+        if let Some(name) = library {
+            // One that is not there has nothing to say, and that is no empty list.
+            library::open(&self.devices, name)?;
+        }
+        let mut report = VaultReport::default();
+        let mut media = self.media_list(None)?;
+        let wanted = self.wanted_here(library)?;
+        report.to_fetch = by_tape(wanted, &media);
+        media.retain(|m| !m.foreign && other_host(&self.idb, &m.medium).is_none());
+        let pools: HashMap<String, Pool> =
+            self.idb.pools()?.into_iter().map(|pool| (pool.name.clone(), pool)).collect();
+        let mut judge = Judge::new(self)?;
+        let mut asked = HashMap::new();
+        for info in &media {
+            let pool = info.management.pool.as_ref().and_then(|name| pools.get(name));
+            let vault = pool.and_then(|pool| pool.vault.as_deref());
+            let is_out = info.management.exported_us.is_some();
+            if !is_out && vault.is_none() {
+                continue;
+            }
+            let tapes = carried(info, library);
+            for name in tapes.iter().filter_map(|what| what.tape.as_ref()).map(|t| &t.library) {
+                asked.entry(name.clone()).or_insert_with(|| unasked(&self.devices, name));
+            }
+            if is_out && judge.is_to_be_had(info)? {
+                let why = if info.holdings.segments > 0 { Fetch::Expired } else { Fetch::Free };
+                let is_wanted = |of: &Carried| report.to_fetch.iter().any(|w| w.is(of));
+                let fetched: Vec<_> = tapes.into_iter().filter(|of| !is_wanted(of)).collect();
+                let location = location(info);
+                report.to_fetch.extend(fetched.into_iter().map(|what| ToFetch {
+                    what: Some(what),
+                    location: location.clone(),
+                    why: why.clone(),
+                }));
+                continue;
+            }
+            for what in tapes {
+                let is_wanted = report.to_fetch.iter().any(|wanted| wanted.is(&what));
+                if is_wanted || !what.is_here() || judge.is_in_use(&what) {
+                    continue;
+                }
+                let why = match (is_out, pool) {
+                    (true, _) => Some(Vaulting::Exported),
+                    (false, Some(pool)) => judge.vaulting(&what, pool)?,
+                    (false, None) => None,
+                };
+                let to = Some(location(info)).filter(|to| !to.is_empty());
+                let to = to.or_else(|| vault.map(str::to_owned)).unwrap_or_default();
+                report.to_vault.extend(why.map(|why| ToVault { what, to, why }));
+            }
+        }
+        let unasked = asked.into_iter().filter_map(|(name, why)| Some((name, why?)));
+        report.unasked = unasked.collect();
+        report.sort();
+        Ok(report)
+    }
+
+    /// The vault of a medium's pool.
+    pub(crate) fn vault_of(&self, medium: &Medium) -> Result<Option<String>> {
+        let Some(name) = self.idb.management(medium.id)?.pool else { return Ok(None) };
+        Ok(self.idb.pool(&name)?.and_then(|pool| pool.vault))
+    }
+
+    /// What sessions of this host wait for.
+    fn wanted_here(&self, library: Option<&LibraryName>) -> Result<Vec<TapeWanted>> {
+        let mut wanted = self.tapes_wanted()?;
+        wanted.retain(|of| !self.idb.is_on_server() || of.request.host == host());
+        wanted.retain(|of| match of.request.drive.parse() {
+            Ok(Address::Tape(tape)) => is_of(&tape.library, library),
+            _ => library.is_none(),
+        });
+        Ok(wanted)
+    }
+}
+
+impl VaultReport {
+    /// Whether nothing is to be carried.
+    pub fn is_empty(&self) -> bool {
+        self.to_vault.is_empty() && self.to_fetch.is_empty()
+    }
+
+    fn sort(&mut self) {
+        self.to_vault.sort_by_key(|of| {
+            let tape = of.what.tape.as_ref();
+            let place = tape.and_then(|tape| tape.place);
+            // What is in the mail slots is taken first.
+            let in_mail = Reverse(matches!(place, Some(Place::Mail(_))));
+            (
+                tape.map(|tape| tape.library.clone()),
+                in_mail,
+                place,
+                of.what.info.medium.label.clone(),
+            )
+        });
+        self.to_fetch.sort_by_key(|of| {
+            let what = of.what.as_ref();
+            let barcode = what.and_then(|what| what.tape.as_ref()).map(|t| t.barcode.clone());
+            (of.location.clone(), barcode, what.map(|what| what.info.medium.label.clone()))
+        });
+        self.unasked.sort();
+    }
+}
+
+impl Carried {
+    /// Whether it is in its library, or at hand in its place.
+    fn is_here(&self) -> bool {
+        match &self.tape {
+            Some(tape) => tape.place.is_some(),
+            None => self.info.absent.is_none(),
+        }
+    }
+}
+
+impl ToFetch {
+    fn is(&self, what: &Carried) -> bool {
+        let tape = |of: &Carried| of.tape.as_ref().map(|t| (t.library.clone(), t.barcode.clone()));
+        self.what
+            .as_ref()
+            .is_some_and(|own| own.info.medium.id == what.info.medium.id && tape(own) == tape(what))
+    }
+}
+
+/// What decides on media, looked up where it is needed.
+struct Judge<'c> {
+    cell: &'c Cell,
+    today: Date,
+    /// Versions that sessions write or read now.
+    running: HashSet<VersionId>,
+    lasts: Option<Lasts>,
+    /// The drives of each library that somebody uses.
+    busy: HashMap<String, HashSet<u32>>,
+}
+
+impl<'c> Judge<'c> {
+    fn new(cell: &'c Cell) -> Result<Self> {
+        let running = cell.idb.running_sessions()?;
+        let running = running.iter().filter_map(|of| of.session.version).collect();
+        let today = local_date(now_us());
+        Ok(Self { cell, today, running, lasts: None, busy: HashMap::new() })
+    }
+
+    /// Whether something on a medium must stay, as far as pools know.
+    fn is_needed(&mut self, info: &MediumInfo) -> Result<bool> {
+        if info.kept > 0 || info.holdings.segments == 0 {
+            return Ok(info.kept > 0);
+        }
+        let lasts = match &mut self.lasts {
+            Some(lasts) => lasts,
+            lasts => lasts.insert(self.cell.lasts()?),
+        };
+        Ok(self.cell.not_given_up(&info.medium, lasts)?.is_some())
+    }
+
+    /// Whether a medium that is outside could be used again.
+    fn is_to_be_had(&mut self, info: &MediumInfo) -> Result<bool> {
+        let of = &info.management;
+        let is_sound = of.retired_us.or(of.changed_us).or(of.damaged_us).is_none()
+            && info.condition != Condition::Poor;
+        Ok(is_sound && !self.is_needed(info)?)
+    }
+
+    /// Whether a session has something to do with it still.
+    fn is_in_use(&mut self, what: &Carried) -> bool {
+        if what.info.versions.iter().any(|id| self.running.contains(id)) {
+            return true;
+        }
+        let Some(TapeAt { library, place: Some(Place::Drive(drive)), .. }) = &what.tape else {
+            return false;
+        };
+        let of_library = self.busy.entry(library.clone());
+        of_library.or_insert_with(|| busy_drives(&self.cell.devices, library)).contains(drive)
+    }
+
+    /// Why a medium of a pool with a vault belongs there, if it does.
+    fn vaulting(&mut self, what: &Carried, pool: &Pool) -> Result<Option<Vaulting>> {
+        let info = &what.info;
+        let mut state = info.state;
+        if state == MediumState::Expired && self.is_needed(info)? {
+            state = not_expired(info, pool);
+        }
+        let is_of_set = info.management.rotation_set.is_some();
+        let day = info.holdings.last_us.map(local_date).filter(|_| is_of_set);
+        let place = what.tape.as_ref().and_then(|tape| tape.place);
+        Ok(takes_no_more(state, place, day.is_some_and(|day| day != self.today)))
+    }
+}
+
+/// Why a medium in that state and place is written no more; of one of a rotation set it is said whether its day is over.
+fn takes_no_more(state: MediumState, place: Option<Place>, day_is_over: bool) -> Option<Vaulting> {
+    match (state, place) {
+        (MediumState::Full, _) => Some(Vaulting::Full),
+        (MediumState::Protected, _) => Some(Vaulting::Closed),
+        (MediumState::Appendable, Some(Place::Mail(_))) => Some(Vaulting::InMail),
+        (MediumState::Appendable, _) => day_is_over.then_some(Vaulting::Rotated),
+        _ => None,
+    }
+}
+
+/// The tapes of a medium, as far as they are of that library; or the medium, where it has none.
+fn carried(info: &MediumInfo, library: Option<&LibraryName>) -> Vec<Carried> {
+    let of = |tape: Option<TapeAt>| Carried { info: info.clone(), tape };
+    if info.tapes.is_empty() {
+        return Vec::from_iter(library.is_none().then(|| of(None)));
+    }
+    let is_asked = |tape: &&TapeAt| {
+        tape.library.parse::<LibraryName>().is_ok_and(|name| is_of(&name, library))
+    };
+    info.tapes.iter().filter(is_asked).map(|tape| of(Some(tape.clone()))).collect()
+}
+
+/// Whether a library is the one that is asked for, if one is.
+fn is_of(name: &LibraryName, asked: Option<&LibraryName>) -> bool {
+    asked.is_none_or(|asked| asked.resolved() == name.resolved())
+}
+
+/// Where a medium was brought.
+fn location(info: &MediumInfo) -> String {
+    info.management.exported_to.clone().unwrap_or_default()
+}
+
+/// Why a library cannot be asked where its tapes are, if so.
+fn unasked(devices: &DeviceHost, library: &str) -> Option<String> {
+    let name = library.parse::<LibraryName>().map_err(|e| chain(&e));
+    let held = name.and_then(|name| devices.inventory(&name).map(drop).map_err(|e| chain(&e)));
+    held.err()
+}
+
+/// The drives of a library that somebody uses.
+fn busy_drives(devices: &DeviceHost, library: &str) -> HashSet<u32> {
+    let Some(status) = library.parse().ok().and_then(|name| library::status(devices, &name).ok())
+    else {
+        return HashSet::new();
+    };
+    let busy = status.drives.into_iter().filter(|drive| drive.info.in_use.is_some());
+    busy.map(|drive| drive.number).collect()
+}
+
+/// What sessions wait for, each tape once.
+fn by_tape(wanted: Vec<TapeWanted>, media: &[MediumInfo]) -> Vec<ToFetch> {
+    let mut list: Vec<ToFetch> = Vec::new();
+    for of in wanted {
+        let what = media.iter().find_map(|info| is_tape_of(&of, info));
+        let known = list.iter_mut().find(|f| what.as_ref().is_some_and(|what| f.is(what)));
+        if let Some(ToFetch { why: Fetch::Wanted(sessions), .. }) = known {
+            sessions.push(of);
+            continue;
+        }
+        let location = what.as_ref().map(|what| location(&what.info)).unwrap_or_default();
+        list.push(ToFetch { what, location, why: Fetch::Wanted(vec![of]) });
+    }
+    list
+}
+
+/// The tape that a session waits for, where it is one of this medium.
+fn is_tape_of(wanted: &TapeWanted, info: &MediumInfo) -> Option<Carried> {
+    let Ok(Address::Tape(tape)) = wanted.request.drive.parse::<Address>() else { return None };
+    let barcode = tape.tape.as_deref()?;
+    let is_it = |of: &&TapeAt| {
+        let library = of.library.parse::<LibraryName>().ok();
+        of.barcode == barcode && library.is_some_and(|name| is_of(&name, Some(&tape.library)))
+    };
+    let tape = info.tapes.iter().find(is_it)?.clone();
+    Some(Carried { info: info.clone(), tape: Some(tape) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_that_hold_something_and_take_no_more_belong_outside() {
+        use MediumState::{Appendable, Damaged, Expired, Free, Full, Poor, Protected};
+        let (slot, mail) = (Some(Place::Slot(1)), Some(Place::Mail(1)));
+        assert_eq!(takes_no_more(Full, slot, false), Some(Vaulting::Full));
+        assert_eq!(takes_no_more(Full, None, false), Some(Vaulting::Full), "a disk");
+        assert_eq!(takes_no_more(Protected, mail, false), Some(Vaulting::Closed));
+        assert_eq!(takes_no_more(Appendable, slot, false), None);
+        assert_eq!(takes_no_more(Appendable, slot, true), Some(Vaulting::Rotated));
+        assert_eq!(takes_no_more(Appendable, mail, true), Some(Vaulting::InMail));
+        // What can be written anew, and what is to be looked after here, stays.
+        for state in [Free, Expired, Damaged, Poor] {
+            assert_eq!(takes_no_more(state, mail, true), None, "{state}");
+        }
+    }
+}

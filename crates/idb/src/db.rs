@@ -79,6 +79,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (29, "lacking paths", include_str!("../migrations/0029_lacking_paths.sql")),
     (30, "rebuilt members", include_str!("../migrations/0030_rebuilt_members.sql")),
     (31, "lost members", include_str!("../migrations/0031_lost_members.sql")),
+    (32, "exported tapes", include_str!("../migrations/0032_exported_tapes.sql")),
 ];
 
 /// The internal database below one home directory. Several processes may have it open.

@@ -5,6 +5,7 @@ use capstan_format::id::{MediumId, VersionId};
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault, Row};
+use crate::exported::{self, ExportedTape};
 use crate::pools::RotationSet;
 use crate::sql;
 
@@ -27,10 +28,12 @@ pub struct Management {
     pub full_us: Option<i64>,
     /// Names of the drives that asked to be cleaned while it was in them, in its whole life.
     pub cleaning_drives: Vec<String>,
-    /// When it left the house.
+    /// When it left the house, or the last of its tapes that did.
     pub exported_us: Option<i64>,
-    /// Where it went.
+    /// Where it went, or these tapes did.
     pub exported_to: Option<String>,
+    /// Of an array of which not all tapes left together: those that did. The others are in the house.
+    pub tapes_out: Vec<ExportedTape>,
     /// When it was given up: nothing is written to it any more.
     pub retired_us: Option<i64>,
     /// The other cell that it says itself that it is of.
@@ -54,6 +57,15 @@ impl Management {
     pub fn is_other_cells(&self) -> bool {
         self.other_cell.is_some() && self.adopted_us.is_none()
     }
+
+    /// When a tape of the medium left the house, and where it went, if it did.
+    pub fn tape_exported(&self, tape: &str) -> Option<(i64, &str)> {
+        if self.tapes_out.is_empty() {
+            return Some((self.exported_us?, self.exported_to.as_deref().unwrap_or_default()));
+        }
+        let out = self.tapes_out.iter().find(|out| out.tape == tape)?;
+        Some((out.exported_us, &out.exported_to))
+    }
 }
 
 /// What lies on a medium, in numbers.
@@ -73,10 +85,19 @@ impl Idb {
     /// What is kept of a medium; of one without a row, that it has no history.
     pub fn management(&self, medium: MediumId) -> Result<Management> {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {
-            let sql = "SELECT m.created_us, g.* FROM media m \
+            let sql = "SELECT m.created_us, g.*, (SELECT COUNT(*) FROM exported_tapes t \
+                       WHERE t.medium_id = m.id) AS tapes_out FROM media m \
                        LEFT JOIN media_management g ON g.medium_id = m.id WHERE m.id = $1";
-            let row = sql::query(sql).bind(medium.to_string()).fetch_optional(conn).await?;
-            row.as_ref().map_or(Ok(Management::default()), management)
+            let id = medium.to_string();
+            let row = sql::query(sql).bind(&id).fetch_optional(&mut *conn).await?;
+            let Some(row) = row else { return Ok(Management::default()) };
+            let mut of = management(&row)?;
+            if decode::count::<u64>(&row, "tapes_out")? > 0 {
+                of.tapes_out = exported::tapes_of(conn, &id).await?;
+                of.exported_us = of.tapes_out.iter().map(|out| out.exported_us).max();
+                of.exported_to = Some(exported::places(&of.tapes_out));
+            }
+            Ok(of)
         })
     }
 
@@ -290,29 +311,6 @@ impl Idb {
             rows.iter().map(|row| decode::parsed(row, "medium_id")).collect()
         })
     }
-
-    /// The media that left the house.
-    pub fn exported_media(&self) -> Result<Vec<MediumId>> {
-        self.read(format_args!("list the media that are out of the house"), async |conn| {
-            let sql = "SELECT medium_id FROM media_management WHERE exported_us IS NOT NULL";
-            let rows = sql::query(sql).fetch_all(conn).await?;
-            rows.iter().map(|row| decode::parsed(row, "medium_id")).collect()
-        })
-    }
-
-    /// Records that a medium left the house, and where it went; or that it came back.
-    pub fn set_medium_exported(&self, medium: MediumId, to: Option<(i64, &str)>) -> Result<()> {
-        self.write(format_args!("record where medium {} is", medium.short()), async |conn| {
-            if to.is_some() {
-                ensure(conn, medium).await?;
-            }
-            let sql = "UPDATE media_management SET exported_us = $2, exported_to = $3 \
-                       WHERE medium_id = $1";
-            let query = sql::query(sql).bind(medium.to_string());
-            query.bind(to.map(|to| to.0)).bind(to.map(|to| to.1)).execute(conn).await?;
-            Ok(())
-        })
-    }
 }
 
 /// Makes the row of a medium that has none. One that is not recorded gets none.
@@ -352,6 +350,7 @@ fn management(row: &Row) -> std::result::Result<Management, Fault> {
         cleaning_drives: cleaning_drives(row)?,
         exported_us: row.try_get("exported_us")?,
         exported_to: row.try_get("exported_to")?,
+        tapes_out: Vec::new(),
         retired_us: row.try_get("retired_us")?,
         other_cell: row.try_get("other_cell")?,
         adopted_us: row.try_get("adopted_us")?,

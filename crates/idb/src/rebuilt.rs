@@ -6,6 +6,7 @@ use capstan_format::id::MediumId;
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault, Row};
+use crate::exported;
 use crate::sql;
 
 /// A member of an array that was not there, or not as it was last written, when somebody last looked.
@@ -105,6 +106,7 @@ pub(crate) async fn forget_rebuilt(
 ) -> std::result::Result<(), Fault> {
     let sql = "DELETE FROM rebuilt_members WHERE array_id = $1";
     sql::query(sql).bind(array).execute(&mut *conn).await?;
+    exported::forget(conn, array).await?;
     forget_lost(conn, array).await
 }
 

@@ -499,6 +499,8 @@ pub fn json_of(m: &MediumInfo) -> Value {
             "barcode": tape.barcode,
             "library": tape.library,
             "place": tape.place.map(|place| place.short()),
+            "exported": time(tape.exported.as_ref().map(|(us, _)| *us)),
+            "exported_to": tape.exported.as_ref().map(|(_, to)| to),
         })).collect::<Vec<_>>(),
         "pool": m.management.pool,
         "rotation_set": m.management.rotation_set.map(|set| set.to_string()),

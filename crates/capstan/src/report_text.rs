@@ -436,7 +436,7 @@ fn drive_text(d: &DriveReport, tape: Option<&str>) -> String {
     text
 }
 
-/// The media that a restore reads, a line each, in the order in which it does.
+/// The media that a restore reads, in the order in which it does: a line each, of an array one for each of its tapes.
 fn pick_list(list: &[Pick]) -> String {
     use Align::{Left, Right};
     let head = [
@@ -448,22 +448,28 @@ fn pick_list(list: &[Pick]) -> String {
         ("For", Left),
         ("Device", Left),
     ];
-    let row = |of: &Pick| {
-        let device = match &of.barcode {
-            Some(_) => of.device.split('?').next().unwrap_or_default(),
-            None => &of.device,
-        };
+    let row = |of: &Pick, barcode: &str, place: &str, device: &str, is_first: bool| {
+        let once = |text: String| if is_first { text } else { String::new() };
         [
             path_text(of.label.as_bytes()),
-            of.barcode.clone().unwrap_or_default(),
-            path_text(of.place.as_bytes()),
-            grouped(of.files),
-            bytes_text(of.bytes),
-            path_text(of.versions.join(", ").as_bytes()),
+            barcode.to_owned(),
+            path_text(place.as_bytes()),
+            once(grouped(of.files)),
+            once(bytes_text(of.bytes)),
+            once(path_text(of.versions.join(", ").as_bytes())),
             path_text(device.as_bytes()),
         ]
     };
-    columns(head, list.iter().map(row).collect())
+    let rows = |of: &Pick| match &of.tapes[..] {
+        [] => vec![row(of, "", &of.place, &of.device, true)],
+        [one] => vec![row(of, &one.barcode, &of.place, &one.library, true)],
+        tapes => tapes
+            .iter()
+            .enumerate()
+            .map(|(n, tape)| row(of, &tape.barcode, &tape.place, &tape.library, n == 0))
+            .collect(),
+    };
+    columns(head, list.iter().flat_map(rows).collect())
 }
 
 #[cfg(test)]

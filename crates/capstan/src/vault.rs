@@ -91,7 +91,7 @@ fn fetch_lines(list: &[ToFetch]) -> String {
     let row = |of: &ToFetch| {
         let what = of.what.as_ref();
         let text = |part: fn(&Carried) -> String| what.map(part).unwrap_or_default();
-        let is_out = what.is_some_and(|what| what.info.management.exported_us.is_some());
+        let is_out = what.is_some_and(Carried::is_out);
         let from = match (is_out, text(place).as_str()) {
             (false, _) => String::new(),
             (true, "") => outside(&of.location),
@@ -188,7 +188,7 @@ fn json_of(what: Option<&Carried>) -> Map<String, Value> {
         ("device", info.map(|m| m.medium.device.clone()).into()),
         ("pool", info.and_then(|m| m.management.pool.clone()).into()),
         ("state", info.map(|m| m.state.as_str()).into()),
-        ("exported", time(info.and_then(|m| m.management.exported_us)).into()),
+        ("exported", time(what.and_then(Carried::exported_us)).into()),
         ("kept_until", time(info.filter(|_| !is_for_ever).and_then(|m| m.kept_until_us)).into()),
         ("kept_for_ever", is_for_ever.into()),
     ];

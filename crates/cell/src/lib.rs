@@ -55,7 +55,7 @@ pub use queries::object_detail::ObjectDetail;
 pub use queries::query::{Committed, Found, PassedOver, SessionInfo};
 pub use queries::status::{Health, LastSession, ObjectStatus};
 pub use queries::versions::{VersionInfo, VersionState};
-pub use report::Pick;
+pub use report::{Pick, PickedTape};
 pub use request::Which;
 pub use session::host;
 pub use session::input::{wait_for_command, wait_for_command_at_most};

@@ -4,20 +4,9 @@ use capstan_format::id::MediumId;
 
 use crate::Result;
 use crate::db::{Conn, Idb};
-use crate::decode::{self, Fault, Row};
-use crate::management::{Management, ensure};
+use crate::decode::{self, Fault};
+use crate::management::{ExportedTape, Management, ensure, tapes_of};
 use crate::sql;
-
-/// A tape of an array that left the house.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExportedTape {
-    /// The tape, as it is named in the array's device.
-    pub tape: String,
-    /// When it left.
-    pub exported_us: i64,
-    /// Where it went; empty where nobody said.
-    pub exported_to: String,
-}
 
 impl Idb {
     /// The media that left the house, or of which tapes did.
@@ -91,34 +80,6 @@ impl Idb {
             Ok(())
         })
     }
-}
-
-/// The tapes of an array that left the house.
-pub(crate) async fn tapes_of(
-    conn: &mut Conn<'_>,
-    array: &str,
-) -> std::result::Result<Vec<ExportedTape>, Fault> {
-    let sql = "SELECT * FROM exported_tapes WHERE medium_id = $1 ORDER BY tape";
-    let rows = sql::query(sql).bind(array).fetch_all(conn).await?;
-    let tape = |row: &Row| {
-        Ok(ExportedTape {
-            tape: row.try_get("tape")?,
-            exported_us: row.try_get("exported_us")?,
-            exported_to: row.try_get("exported_to")?,
-        })
-    };
-    rows.iter().map(tape).collect()
-}
-
-/// Where tapes are, each place once.
-pub(crate) fn places(out: &[ExportedTape]) -> String {
-    let mut places: Vec<&str> = Vec::new();
-    for of in out {
-        if !of.exported_to.is_empty() && !places.contains(&of.exported_to.as_str()) {
-            places.push(&of.exported_to);
-        }
-    }
-    places.join("; ")
 }
 
 /// Forgets which tapes of an array left the house.

@@ -5,7 +5,6 @@ use capstan_format::id::{MediumId, VersionId};
 use crate::Result;
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault, Row};
-use crate::exported::{self, ExportedTape};
 use crate::pools::RotationSet;
 use crate::sql;
 
@@ -68,6 +67,17 @@ impl Management {
     }
 }
 
+/// A tape of an array that left the house.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedTape {
+    /// The tape, as it is named in the array's device.
+    pub tape: String,
+    /// When it left.
+    pub exported_us: i64,
+    /// Where it went; empty where nobody said.
+    pub exported_to: String,
+}
+
 /// What lies on a medium, in numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Holdings {
@@ -93,9 +103,9 @@ impl Idb {
             let Some(row) = row else { return Ok(Management::default()) };
             let mut of = management(&row)?;
             if decode::count::<u64>(&row, "tapes_out")? > 0 {
-                of.tapes_out = exported::tapes_of(conn, &id).await?;
+                of.tapes_out = tapes_of(conn, &id).await?;
                 of.exported_us = of.tapes_out.iter().map(|out| out.exported_us).max();
-                of.exported_to = Some(exported::places(&of.tapes_out));
+                of.exported_to = Some(places(&of.tapes_out));
             }
             Ok(of)
         })
@@ -311,6 +321,34 @@ impl Idb {
             rows.iter().map(|row| decode::parsed(row, "medium_id")).collect()
         })
     }
+}
+
+/// The tapes of an array that left the house.
+pub(crate) async fn tapes_of(
+    conn: &mut Conn<'_>,
+    array: &str,
+) -> std::result::Result<Vec<ExportedTape>, Fault> {
+    let sql = "SELECT * FROM exported_tapes WHERE medium_id = $1 ORDER BY tape";
+    let rows = sql::query(sql).bind(array).fetch_all(conn).await?;
+    let tape = |row: &Row| {
+        Ok(ExportedTape {
+            tape: row.try_get("tape")?,
+            exported_us: row.try_get("exported_us")?,
+            exported_to: row.try_get("exported_to")?,
+        })
+    };
+    rows.iter().map(tape).collect()
+}
+
+/// Where tapes are, each place once.
+fn places(out: &[ExportedTape]) -> String {
+    let mut places: Vec<&str> = Vec::new();
+    for of in out {
+        if !of.exported_to.is_empty() && !places.contains(&of.exported_to.as_str()) {
+            places.push(&of.exported_to);
+        }
+    }
+    places.join("; ")
 }
 
 /// Makes the row of a medium that has none. One that is not recorded gets none.

@@ -52,7 +52,8 @@ Examples:
   capstan library export scsi:/dev/sg3 A00007L9 A00008L9 --location 'bank, box 7'
 
 Before the first tape is moved, all tapes must be found, and the mail slots must have room. The
-media are recorded as exported; `capstan library import` takes them back.";
+media are recorded as exported; `capstan library import` takes them back. Each tape of an array has a
+place of its own.";
 const AFTER_CLEAN: &str = "\
 Example:
   capstan library clean scsi:/dev/sg3 drive:1

@@ -66,7 +66,7 @@ Examples:
 
 States: free (holds nothing), appendable (has room), full, protected (its contents must stay and
 its pool does not append), expired (nothing on it must stay: it may be recycled), exported (out of
-the house), changed (not as it was last written: somebody cut it or wrote over it;
+the house, or a tape of it is), changed (not as it was last written: somebody cut it or wrote over it;
 `capstan media show` says what differs), damaged (damage was found on it), poor (worn or at fault:
 not written any more), retired (never written again), foreign (another cell's: it can be read; to
 write it, use `capstan media adopt`).
@@ -329,7 +329,7 @@ pub enum MediaCommand {
     /// Record that a medium leaves the house: nothing is written to it until it comes back
     #[command(after_help = AFTER_EXPORT)]
     Export {
-        /// Its label, the first digits of its id, or its device
+        /// Its label, the first digits of its id, or its device; of an array also the device of one of its tapes, which goes alone
         #[arg(value_name = "MEDIUM")]
         medium: String,
         /// Where it goes [default: the vault of its pool]

@@ -100,6 +100,7 @@ mod rait_half_made;
 mod rait_members;
 mod rait_recorded;
 mod rait_tape;
+mod rait_vault;
 mod read_errors;
 mod reconnects;
 mod refusals;

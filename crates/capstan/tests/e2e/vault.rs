@@ -263,7 +263,7 @@ fn each_tape_of_an_array_is_carried() {
     assert_eq!(rows("media vault vtape:vtl --json"), [format!("V00003L9 {label} closed")]);
     // One is out already: the other one is to follow.
     carry_out(&lab, "V00003L9");
-    assert_eq!(rows("media vault --json"), [format!("V00001L9 {label} exported")]);
+    assert_eq!(rows("media vault --json"), [format!("V00001L9 {label} closed")]);
 }
 
 #[test]

@@ -121,15 +121,17 @@ impl Cell {
         let (all, to) = (stay.join(", "), shell_word(location));
         if mail_slots == 0 {
             let is_out = |tape: &TapeAddress| tape.tape.as_ref().is_some_and(|t| stay.contains(t));
-            let mut media: Vec<MediumId> =
-                tapes.iter().filter(|(_, tape)| is_out(tape)).map(|(medium, _)| *medium).collect();
-            media.dedup();
-            let export = |id: &MediumId| {
-                let medium = self.idb.medium(*id).ok().flatten();
-                let label = medium.map_or_else(|| id.to_string(), |medium| medium.label);
-                format!("`capstan media export {} --to {to}`", shell_word(label))
+            let export = |(id, tape): &(MediumId, TapeAddress)| {
+                // Tapes of arrays go each by itself: others may be in another library.
+                let name = match self.tapes_of(*id).len() {
+                    1 => self.idb.medium(*id).ok().flatten().map(|medium| medium.label),
+                    _ => None,
+                };
+                let name = name.unwrap_or_else(|| tape.recorded().to_string());
+                format!("`capstan media export {} --to {to}`", shell_word(name))
             };
-            let commands: Vec<String> = media.iter().map(export).collect();
+            let commands: Vec<String> =
+                tapes.iter().filter(|(_, tape)| is_out(tape)).map(export).collect();
             return format!(
                 "the library has no mail slots for {all}; take the tapes out by hand, then {}",
                 commands.join(" and ")

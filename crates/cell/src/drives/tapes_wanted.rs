@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use capstan_devices::address::Address;
 use capstan_devices::operator::Board;
-use capstan_idb::{Management, Medium, SessionsOf, Status, TapeRequest};
+use capstan_idb::{Medium, SessionsOf, Status, TapeRequest};
 use parking_lot::Mutex;
 
 use crate::Cell;
 use crate::error::Result;
+use crate::media::tape_name;
 use crate::process::{Sight, birth, look};
 use crate::session::waits::WaitingSession;
 use crate::session::{host, now_us};
@@ -81,8 +82,11 @@ impl Cell {
         };
         let medium = self.idb.media().ok()?.into_iter().find(is_it);
         let management = medium.and_then(|medium| self.idb.management(medium.id).ok());
-        let is_out = |m: &Management| m.exported_us.is_some();
-        Some((barcode, management.filter(is_out).and_then(|m| m.exported_to)))
+        let place = management.and_then(|m| {
+            let (_, to) = m.tape_exported(&tape_name(&tape))?;
+            Some(to.to_owned())
+        });
+        Some((barcode, place))
     }
 
     /// The drives that wait for a tape now. What a process left that was killed is forgotten.

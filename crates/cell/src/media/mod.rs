@@ -10,6 +10,7 @@ pub(crate) mod hosts;
 pub(crate) mod keeps;
 pub(crate) mod libraries;
 pub(crate) mod named;
+pub(crate) mod out;
 pub(crate) mod owner;
 pub(crate) mod place;
 pub(crate) mod state;
@@ -38,7 +39,8 @@ use self::hosts::look_here;
 pub(crate) use self::hosts::{at_other_host, is_elsewhere, is_place_here, other_host};
 use self::keeps::{Keeps, Kept};
 pub(crate) use self::libraries::{Libraries, tape_away};
-pub(crate) use self::owner::{exported, identity, recorded};
+pub(crate) use self::out::{exported, tape_exported, tape_name, tapes_to_come};
+pub(crate) use self::owner::{identity, recorded};
 pub(crate) use self::place::{refuse_new_medium_of, refuse_unmounted_home};
 pub use self::state::{Facts, MediumState};
 pub use self::whereabouts::{TapeAt, place_shown};
@@ -64,6 +66,8 @@ pub struct MediumInfo {
     pub holdings: Holdings,
     /// Its state.
     pub state: MediumState,
+    /// What its state were if nothing of it had left the house.
+    pub state_inside: MediumState,
     /// Its condition, with the reasons where it is not good.
     pub condition: Condition,
     /// The reasons.
@@ -151,7 +155,7 @@ impl Cell {
             Some(header) => self.other_cell(header)?.is_some(),
             None => management.is_other_cells(),
         };
-        let state = MediumState::of(&Facts {
+        let mut facts = Facts {
             is_initialised: true,
             is_exported: management.exported_us.is_some(),
             is_damaged: management.damaged_us.is_some() || at_hand.problem.is_some(),
@@ -165,12 +169,19 @@ impl Cell {
             is_retired: management.retired_us.is_some(),
             is_foreign: foreign,
             is_changed: management.changed_us.is_some(),
-        });
+        };
+        let state = MediumState::of(&facts);
+        facts.is_exported = false;
+        let state_inside = MediumState::of(&facts);
         reasons.extend(management.changed_why.iter().map(|why| format!("changed: {why}")));
         let used = whereabouts::used(&management, &holdings, &at_hand);
         let mut tapes = at_hand.tapes;
         if let Some(address) = medium.device.parse().ok().filter(|_| tapes.is_empty()) {
             tapes = whereabouts::tapes_of(&address, |_| None);
+        }
+        for tape in &mut tapes {
+            tape.exported =
+                management.tape_exported(&tape.device).map(|(us, to)| (us, to.to_owned()));
         }
         reasons.extend(at_hand.problem);
         reasons.extend(at_hand.lost);
@@ -179,6 +190,7 @@ impl Cell {
             host: other_host(&self.idb, medium).map(str::to_owned),
             foreign,
             state,
+            state_inside,
             condition,
             reasons,
             absent: at_hand.absent,

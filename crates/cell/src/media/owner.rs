@@ -164,7 +164,7 @@ impl Cell {
 
     /// In words, that a medium left the house, and where it went.
     pub(crate) fn exported(&self, medium: MediumId) -> Result<Option<String>> {
-        exported(&self.idb, medium)
+        super::exported(&self.idb, medium)
     }
 
     /// Makes media this cell's: the one of that label, or on that device, or all of a library that were imported. What is on a
@@ -296,6 +296,7 @@ impl Cell {
             hosts: Vec::new(),
         };
         let row = self.idb.place_medium(&row, &host(), label)?;
+        self.forget_replaced_tapes(&row)?;
         for (array, rebuilt) in at.rebuilt() {
             self.idb.put_rebuilt_members(*array, rebuilt)?;
         }
@@ -369,17 +370,4 @@ fn whole(address: &Address) -> Result<Address> {
 /// The same, as text; as it is where it is not there.
 pub(crate) fn recorded(address: &Address) -> String {
     whole(address).as_ref().unwrap_or(address).to_string()
-}
-
-/// In words, that a medium left the house, and where it went.
-pub(crate) fn exported(idb: &Idb, medium: MediumId) -> Result<Option<String>> {
-    let management = idb.management(medium)?;
-    Ok(management.exported_us.map(|us| {
-        let day = crate::session::rfc3339(us);
-        let day = day.split('T').next().unwrap_or_default();
-        match management.exported_to.as_deref().unwrap_or_default() {
-            "" => format!("was exported on {day}"),
-            to => format!("was exported on {day} to {to}"),
-        }
-    }))
 }

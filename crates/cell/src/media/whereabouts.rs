@@ -12,12 +12,28 @@ use super::{AtHand, MediumInfo};
 /// A tape of a medium.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TapeAt {
+    /// The tape, as a device.
+    pub device: String,
     /// Its library, as devices are named.
     pub library: String,
     /// What is on its sticker.
     pub barcode: String,
     /// Where in that library it is; nothing where it is not in there, or that cannot be asked.
     pub place: Option<Place>,
+    /// When it left the house, in microseconds since 1970, and where it went, if it did.
+    pub exported: Option<(i64, String)>,
+}
+
+impl TapeAt {
+    /// Where it is, in words: a place of its library, where it was brought, or that it is not there.
+    pub fn shown(&self) -> String {
+        let place = self.place.map(|place| place.short());
+        let Some((_, to)) = &self.exported else {
+            return place.unwrap_or_else(|| "not in the library".to_owned());
+        };
+        let to = if to.is_empty() { "out of the house" } else { to };
+        place.map_or_else(|| to.to_owned(), |place| format!("{to} (still in {place})"))
+    }
 }
 
 /// Where a tape is in its library; or why that cannot be asked. A tape without a barcode lies on a shelf, or in its drive.
@@ -36,7 +52,13 @@ pub(super) fn tapes_of(
 ) -> Vec<TapeAt> {
     let at = |tape: &TapeAddress| {
         let barcode = tape.tape.clone()?;
-        Some(TapeAt { library: tape.library.to_string(), barcode, place: place(tape) })
+        Some(TapeAt {
+            device: super::tape_name(tape),
+            library: tape.library.to_string(),
+            barcode,
+            place: place(tape),
+            exported: None,
+        })
     };
     address.tapes().iter().filter_map(at).collect()
 }
@@ -45,6 +67,9 @@ pub(super) fn tapes_of(
 pub fn place_shown(m: &MediumInfo) -> String {
     let places: Vec<_> = m.tapes.iter().filter_map(|tape| Some(tape.place?.short())).collect();
     let places = places.join(", ");
+    if m.tapes.len() > 1 && m.tapes.iter().any(|tape| tape.exported.is_some()) {
+        return places_shown(&m.tapes);
+    }
     if m.management.exported_us.is_some() {
         let to = m.management.exported_to.as_deref().filter(|to| !to.is_empty());
         let to = to.unwrap_or("out of the house");
@@ -58,6 +83,20 @@ pub fn place_shown(m: &MediumInfo) -> String {
         (None, Some(host)) => format!("{places} (host '{host}' has it too)").trim().to_owned(),
         (None, None) => places,
     }
+}
+
+/// Where several tapes are, each with its barcode where they are not all in one place.
+pub(crate) fn places_shown(tapes: &[TapeAt]) -> String {
+    let mut places: Vec<String> = tapes.iter().map(TapeAt::shown).collect();
+    let all_in = tapes.iter().all(|tape| tape.place.is_some() && tape.exported.is_none());
+    if all_in {
+        return places.join(", ");
+    }
+    if places.windows(2).all(|two| two[0] == two[1]) {
+        return places.pop().unwrap_or_default();
+    }
+    let each = tapes.iter().zip(places).map(|(tape, place)| format!("{} {place}", tape.barcode));
+    each.collect::<Vec<_>>().join("; ")
 }
 
 /// Bytes free and bytes used on the file system of a path.

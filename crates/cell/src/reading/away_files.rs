@@ -109,10 +109,18 @@ fn named(cell: &Cell, medium: MediumId, why: &str) -> Result<Named> {
         _ => None,
     };
     let place = exported(&cell.idb, medium)?.map(|to| format!("which {to}"));
-    let place = place.unwrap_or_else(|| why.to_owned());
+    let mut place = place.unwrap_or_else(|| why.to_owned());
+    // Of an array those that it needs.
+    let to_bring = if tapes.len() > 1 { cell.tapes_away(medium)? } else { Vec::new() };
+    if !to_bring.is_empty() {
+        let named = cell.to_bring(medium, &to_bring)?;
+        let named: Vec<String> = named.into_iter().map(|of| of.name).collect();
+        place = format!("which needs {}", named.join("; "));
+    }
     let named = match (&barcode, tapes.is_empty()) {
         (Some(barcode), _) if *barcode == label => format!("tape {barcode}"),
         (Some(barcode), _) => format!("tape {barcode} ('{label}')"),
+        (None, false) if tapes.len() > 1 => format!("array '{label}'"),
         (None, false) => format!("tape '{label}'"),
         (None, true) => format!("medium '{label}'"),
     };

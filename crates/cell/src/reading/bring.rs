@@ -3,7 +3,7 @@
 //! Whoever needs one waits for it as for the tape of a drive that stands alone ([`capstan_devices::operator`]). What is at hand is read
 //! meanwhile.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
@@ -13,7 +13,7 @@ use capstan_idb::Idb;
 
 use crate::Cell;
 use crate::error::Result;
-use crate::media::{exported, lacking_tapes, tape_away};
+use crate::media::{lacking_tapes, tape_exported, tape_name, tapes_to_come};
 use crate::reading::sides::{OnTapes, Side, fewest};
 use crate::reading::version::VersionView;
 
@@ -64,6 +64,7 @@ impl VersionView<'_> {
         }
         at.choose(idb, views, needed)?;
         let mut wanted: Vec<ToBring> = Vec::new();
+        let mut asked: HashSet<MediumId> = HashSet::new();
         for (index, place) in views.iter().flat_map(|view| view.segments.iter().enumerate()) {
             let places = place.places();
             if places.iter().any(|of| !at.gone.contains(&of.1)) || !needed(index, place) {
@@ -71,13 +72,10 @@ impl VersionView<'_> {
             }
             let first = places.iter().find(|of| at.absent.contains_key(&of.1));
             let Some((_, first, _)) = first.copied() else { continue };
-            for tape in at.absent.get(&first).into_iter().flatten() {
-                let tape = tape.to_string();
-                if wanted.iter().all(|of| of.tape != tape) {
-                    let name = cell.name_of_tape(first, &tape)?;
-                    wanted.push(ToBring { tape, name });
-                }
+            if !asked.insert(first) {
+                continue;
             }
+            wanted.extend(cell.to_bring(first, at.absent.get(&first).map_or(&[], Vec::as_slice))?);
         }
         Ok(wanted)
     }
@@ -165,21 +163,52 @@ impl AtHand {
 }
 
 impl Cell {
-    /// The tapes of a medium that are not in their libraries, where the medium cannot be read without them.
+    /// How these tapes of a medium are asked for. Of an array others may do as well, which are named with the last.
+    pub(crate) fn to_bring(&self, medium: MediumId, tapes: &[TapeAddress]) -> Result<Vec<ToBring>> {
+        let mut others = self.tapes_that_may_come(medium)?;
+        others.retain(|tape| !tapes.contains(tape));
+        let of = |tape: &TapeAddress| {
+            let tape = tape_name(tape);
+            Ok(ToBring { name: self.name_of_tape(medium, &tape)?, tape })
+        };
+        let mut wanted = tapes.iter().map(of).collect::<Result<Vec<_>>>()?;
+        let others = others.iter().map(|tape| self.name_of_tape(medium, &tape_name(tape)));
+        let others = others.collect::<Result<Vec<_>>>()?;
+        if let Some(last) = wanted.last_mut().filter(|_| !others.is_empty()) {
+            let instead = if tapes.len() == 1 { "instead" } else { "instead of any of them" };
+            last.name.push_str(&format!(", or {instead} {}", others.join(" or ")));
+        }
+        Ok(wanted)
+    }
+
+    /// The tapes that have to be brought so that a medium can be read; nothing where enough are in their libraries. Of an array those
+    /// that are known to be somewhere come first, and no more are named than it needs.
     pub(crate) fn tapes_away(&self, medium: MediumId) -> Result<Vec<TapeAddress>> {
-        let device = self.idb.medium(medium)?.map(|row| row.device);
-        let Some(address) = device.and_then(|device| device.parse::<Address>().ok()) else {
+        let Some(address) = self.device_of_medium(medium).filter(|a| !a.tapes().is_empty()) else {
             return Ok(Vec::new());
         };
-        if address.tapes().is_empty() || lacking_tapes(&self.devices, &address).0.is_none() {
+        if lacking_tapes(&self.devices, &address).0.is_none() {
             return Ok(Vec::new());
         }
-        let mut libraries = HashMap::new();
-        let mut tapes = address.tapes();
-        tapes.retain(|tape| {
-            tape_away(&self.devices, &Address::Tape(tape.clone()), &mut libraries).is_some()
-        });
+        let management = self.idb.management(medium)?;
+        let rank =
+            |tape: &TapeAddress| u8::from(management.tape_exported(&tape_name(tape)).is_none());
+        Ok(tapes_to_come(&address, &|tape| self.is_tape_here(tape), &rank))
+    }
+
+    /// All tapes of a medium that are not in their libraries, where it needs some of them.
+    fn tapes_that_may_come(&self, medium: MediumId) -> Result<Vec<TapeAddress>> {
+        let mut tapes = match self.tapes_away(medium)?.is_empty() {
+            true => Vec::new(),
+            false => self.tapes_of(medium),
+        };
+        tapes.retain(|tape| tape.tape.is_some() && !self.is_tape_here(tape));
         Ok(tapes)
+    }
+
+    /// Whether a tape is where it can be read: in its library, or somebody puts it in by hand.
+    pub(crate) fn is_tape_here(&self, tape: &TapeAddress) -> bool {
+        lacking_tapes(&self.devices, &Address::Tape(tape.clone())).0.is_none()
     }
 
     /// A tape with its medium's label and where it is, as far as these say more.
@@ -187,7 +216,8 @@ impl Cell {
         let barcode = tape.split_once("?tape=").map_or(tape, |(_, barcode)| barcode);
         let label = self.idb.medium(medium)?.map(|row| row.label).filter(|of| of != barcode);
         let label = label.map(|label| format!("'{label}'"));
-        let notes: Vec<String> = label.into_iter().chain(exported(&self.idb, medium)?).collect();
+        let exported = tape_exported(&self.idb, medium, tape)?;
+        let notes: Vec<String> = label.into_iter().chain(exported).collect();
         Ok(match notes.is_empty() {
             true => format!("tape {barcode}"),
             false => format!("tape {barcode} ({})", notes.join(", ")),

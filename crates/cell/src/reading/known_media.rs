@@ -237,7 +237,10 @@ impl VersionView<'_> {
     /// The same, but that a medium may be away where somebody took it: it was exported, and is where that was said.
     pub fn require_or_known_away(&self, place: &SegmentPlace) -> Result<()> {
         for (_, medium, _) in place.whole_places() {
-            if crate::media::exported(&self.cell.idb, medium)?.is_some() {
+            let is_exported = crate::media::exported(&self.cell.idb, medium)?.is_some();
+            // Of an array enough may be here.
+            let is_array = self.cell.tapes_of(medium).len() > 1;
+            if is_exported && (!is_array || !self.cell.tapes_away(medium)?.is_empty()) {
                 return Ok(());
             }
         }
@@ -511,6 +514,9 @@ fn exported(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
     let back = match medium.device.parse() {
         Ok(Address::Tape(TapeAddress { library, tape: Some(_), .. })) => {
             format!("`capstan library import {}`", shell_word(library.to_string()))
+        }
+        Ok(array @ Address::Array(_)) if array.tapes().iter().any(|tape| tape.tape.is_some()) => {
+            "`capstan library import` its tapes".to_owned()
         }
         _ => "`capstan media import` it from where it is".to_owned(),
     };

@@ -516,7 +516,7 @@ pub struct Pick {
     pub medium: String,
     /// Its label.
     pub label: String,
-    /// What is on its tape's sticker, where it has one.
+    /// What is on the sticker of its tape; nothing where several are read, or it has none.
     pub barcode: Option<String>,
     /// Where it is: a place of its library, where it was brought, or why it is not at hand; empty where it is in its place.
     pub place: String,
@@ -524,6 +524,8 @@ pub struct Pick {
     pub away: bool,
     /// Its device.
     pub device: String,
+    /// The tapes of it that are read; of an array those that are there, and as many of the others as have to be brought.
+    pub tapes: Vec<PickedTape>,
     /// Files that have something on it.
     pub files: u64,
     /// Bytes of files on it.
@@ -531,6 +533,20 @@ pub struct Pick {
     /// The versions that need it: the one that is restored, and those that it builds on.
     #[serde(rename = "for")]
     pub versions: Vec<String>,
+}
+
+/// A tape that a restore reads.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PickedTape {
+    /// What is on its sticker.
+    pub barcode: String,
+    /// Where it is: a place of its library, where it was brought, or that it is not there.
+    pub place: String,
+    /// Whether somebody has to bring it.
+    pub away: bool,
+    /// Its library.
+    pub library: String,
 }
 
 /// A medium that is away, and what lies on it of what was to be read.

@@ -387,6 +387,7 @@ mod tests {
             holdings: Holdings { last_us: Some(last_us), ..Holdings::default() },
             host: None,
             state,
+            state_inside: state,
             condition: Condition::Good,
             reasons: Vec::new(),
             absent: None,

@@ -173,7 +173,9 @@ impl Cell {
             let m = &info.management;
             let takes_more =
                 m.full_us.is_none() && m.damaged_us.is_none() && m.retired_us.is_none();
-            let tapes = if takes_more { self.tapes_away(info.medium.id)? } else { Vec::new() };
+            // All tapes of an array are written.
+            let mut tapes = self.tapes_of(info.medium.id);
+            tapes.retain(|tape| takes_more && tape.tape.is_some() && !self.is_tape_here(tape));
             for tape in tapes {
                 out.push(self.name_of_tape(info.medium.id, &tape.to_string())?);
             }

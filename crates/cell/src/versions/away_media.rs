@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_devices::address::{Address, TapeAddress};
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, ObjectId, SegmentId, VersionId};
 use capstan_idb::{Claim, Medium, Object, torn};
@@ -14,7 +15,8 @@ use crate::Cell;
 use crate::error::Result;
 use crate::media::changed::ways;
 use crate::media::gone::Gone;
-use crate::media::{Libraries, shown, tape_away};
+use crate::media::out::is_on_purpose;
+use crate::media::{Libraries, shown, tape_away, tape_name};
 use crate::versions::damaged::Unsound;
 
 /// A medium that is not where it was last seen, though nobody is on record as having taken it away; or that lacks something of what
@@ -81,6 +83,13 @@ impl AwayMedium {
         {
             return ways(&self.medium, &address, &self.why);
         }
+        let is_of_tapes = device.parse::<Address>().is_ok_and(|a| a.tapes().len() > 1);
+        if is_of_tapes {
+            return format!(
+                "bring its tapes back or import them from where they are now; `capstan media export 'LIBRARY?tape=BARCODE'` records that \
+                 one was taken away, `capstan media forget '{label}'` gives the array up"
+            );
+        }
         format!(
             "mount it there or import it from where it is now; `capstan media export '{label}'` records that it was taken away, \
              `capstan media forget '{label}'` gives it up"
@@ -102,7 +111,9 @@ impl Cell {
         let mut media = self.idb.media()?;
         for medium in &media {
             let management = self.idb.management(medium.id)?;
-            if management.exported_us.is_some() || management.retired_us.is_some() {
+            let is_here = |tape: &TapeAddress| self.is_tape_here(tape);
+            let is_on_purpose = is_on_purpose(medium, &management, &is_here);
+            if is_on_purpose || management.retired_us.is_some() {
                 continue;
             }
             let mut of = None;
@@ -110,6 +121,15 @@ impl Cell {
                 of = self.gone(medium, &management, &mut |t| {
                     tape_away(&self.devices, t, &mut libraries)
                 })?;
+            }
+            // Of the tapes that lack, those that nobody took away on record.
+            if let Some(of) = of.as_mut().filter(|of| !of.changed)
+                && !management.tapes_out.is_empty()
+            {
+                let mut tapes = self.tapes_of(medium.id);
+                tapes.retain(|t| management.tape_exported(&tape_name(t)).is_none() && !is_here(t));
+                let names: Vec<String> = tapes.iter().map(tape_name).collect();
+                of.why = format!("its tapes are not there: {}", names.join(", "));
             }
             // Another cell may have adopted it since it was looked at last.
             if self.idb.management(medium.id)?.is_other_cells() {

@@ -79,6 +79,13 @@ impl Placed {
         ArrayAddress { layout: now.layout, members: members.collect() }
     }
 
+    /// Whether something of it was found on a tape.
+    pub fn was_found(&self, tape: &TapeAddress) -> bool {
+        let mut found = Vec::new();
+        self.found_in(&self.address, &mut found);
+        found.contains(&Address::Tape(tape.recorded()))
+    }
+
     /// The devices at which something of it was found.
     fn found_in(&self, of: &Address, found: &mut Vec<Address>) {
         match of {

@@ -71,9 +71,9 @@ impl Cell {
         let of = name.resolved().to_string();
         let known = self.tapes_known(name)?;
         let in_slots = held.iter().filter(|tape| rescan && matches!(tape.place, Place::Slot(_)));
-        for medium in in_slots.filter_map(|tape| known.of_barcode(&tape.barcode)) {
+        for (tape, medium) in in_slots.filter_map(|t| Some((t, known.of_barcode(&t.barcode)?))) {
             if self.exported(medium.id)?.is_some() {
-                self.idb.set_medium_exported(medium.id, None)?;
+                self.tape_is_back(medium, name, &tape.barcode)?;
             }
         }
         let mut seen = self.seen_in(name, &held)?;
@@ -114,7 +114,7 @@ impl Cell {
             self.forget_seen_tape(name, &moved.barcode)?;
             let medium = known.of_barcode(&moved.barcode);
             if let Some(medium) = medium {
-                self.idb.set_medium_exported(medium.id, None)?;
+                self.tape_is_back(medium, name, &moved.barcode)?;
             }
             on(&Exported { moved, label: medium.map(|medium| medium.label.clone()) });
             count += 1;
@@ -198,7 +198,13 @@ impl Cell {
             self.forget_seen_tape(name, &tape.barcode)?;
             let medium = known.of_barcode(&tape.barcode);
             if let Some(medium) = medium {
-                self.media_export(&medium.id.to_string(), location)?;
+                let tape = TapeAddress {
+                    library: name.resolved(),
+                    drive: None,
+                    tape: Some(tape.barcode.clone()),
+                    spool: None,
+                };
+                self.record_export(medium, Some(&tape), location)?;
             }
             on(&Exported { moved, label: medium.map(|medium| medium.label.clone()) });
         }

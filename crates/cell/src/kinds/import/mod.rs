@@ -216,16 +216,17 @@ impl Cell {
         let others = later.as_deref().map_or(&[][..], |later| &later.others_on);
         let at = placed(self, device).without(others);
         // What a segment repeats of the medium may be out of date.
-        let label = match self.idb.medium(header.medium)? {
+        let row = match self.idb.medium(header.medium)? {
             Some(known) if medium.header_problem().is_some() => {
                 let row = Medium { device: self.device_of(&at, known.id)?, ..known };
-                self.idb.place_medium(&row, &host(), |_| row.label.clone())?.label
+                self.idb.place_medium(&row, &host(), |_| row.label.clone())?
             }
-            _ => self.put_medium_of(&at, &header)?.label,
+            _ => self.put_medium_of(&at, &header)?,
         };
         self.idb.set_medium_changed(header.medium, None)?;
         // It is here, wherever it was.
-        self.idb.set_medium_exported(header.medium, None)?;
+        self.is_back(&row, &at)?;
+        let label = row.label;
         let mut found = Imports { keys: opened.keys, kept, ..Imports::default() };
         let mut bytes = 0;
         for number in medium.segments()? {

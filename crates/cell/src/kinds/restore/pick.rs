@@ -12,10 +12,11 @@ use super::list::Tally;
 use super::scope::Scope;
 use super::tree::is_in_parts;
 use crate::error::Result;
-use crate::media::place_shown;
+use crate::media::whereabouts::places_shown;
+use crate::media::{TapeAt, place_shown, tape_name};
 use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
-use crate::report::Pick;
+use crate::report::{Pick, PickedTape};
 
 /// Counts what lies on which medium.
 #[derive(Default)]
@@ -111,14 +112,14 @@ fn ranges(entry: &Entry, stream: &StreamContents, start: u64) -> Vec<(StreamId, 
     ranges
 }
 
-fn pick(view: &VersionView<'_>, medium: MediumId, of: &Counted) -> Result<Pick> {
+fn pick(view: &VersionView<'_>, medium: MediumId, counted: &Counted) -> Result<Pick> {
     let cell = view.cell;
     let Some(row) = cell.idb.medium(medium)? else {
         return Ok(Pick { medium: medium.to_string(), label: medium.short(), ..Pick::default() });
     };
     let info = cell.medium_info(&row)?;
     let mut versions: Vec<String> = Vec::new();
-    for segment in &of.segments {
+    for segment in &counted.segments {
         if let Some((version, _)) = cell.idb.version_of_segment(view.segments[*segment].segment)? {
             let shown = cell.version_shown(version)?;
             if !versions.contains(&shown) {
@@ -127,21 +128,31 @@ fn pick(view: &VersionView<'_>, medium: MediumId, of: &Counted) -> Result<Pick> 
         }
     }
     let is_tape = row.device.parse::<Address>().is_ok_and(|address| address.is_sequential());
-    let barcode = match &info.tapes[..] {
-        [tape] => Some(tape.barcode.clone()),
-        _ => None,
-    };
     let is_out =
         info.management.exported_us.is_some() && info.tapes.iter().all(|t| t.place.is_none());
+    let to_bring: Vec<String> = cell.tapes_away(medium)?.iter().map(tape_name).collect();
+    let is_wanted = |t: &&TapeAt| t.place.is_some() || to_bring.contains(&t.device);
+    let tapes: Vec<TapeAt> = match &info.tapes[..] {
+        [one] => vec![one.clone()],
+        all => all.iter().filter(is_wanted).cloned().collect(),
+    };
+    let place = if info.tapes.len() > 1 { places_shown(&tapes) } else { place_shown(&info) };
+    let of = |tape: &TapeAt| PickedTape {
+        barcode: tape.barcode.clone(),
+        place: tape.shown(),
+        away: tape.place.is_none(),
+        library: tape.library.clone(),
+    };
     Ok(Pick {
+        tapes: tapes.iter().map(of).collect(),
         medium: medium.to_string(),
         label: row.label.clone(),
-        barcode,
-        place: place_shown(&info),
+        barcode: if let [tape] = &tapes[..] { Some(tape.barcode.clone()) } else { None },
+        place,
         away: info.absent.is_some() || is_tape && is_out,
         device: row.device,
-        files: of.files,
-        bytes: of.bytes,
+        files: counted.files,
+        bytes: counted.bytes,
         versions,
     })
 }

@@ -225,7 +225,11 @@ impl Cell {
             ears.say(Code::Damaged, "media agent", &what, text);
         }
         let placed = opened.placed_with(place, onto);
-        self.put_medium_of(&placed, &header)?;
+        let row = self.put_medium_of(&placed, &header)?;
+        if let Address::Tape(TapeAddress { library, tape: Some(barcode), .. }) = onto {
+            // Whatever is recorded of the array as a whole, this one is here.
+            self.tape_is_back(&row, library, barcode)?;
+        }
         let info = self.array_status(&placed.address().to_string())?;
         Ok((rebuilt, info))
     }

@@ -363,12 +363,9 @@ impl Cell {
         let id = there.header().medium;
         let known = self.idb.management(id)?;
         let report = self.import(device, observer, stop);
-        if let Some(us) = known.exported_us {
+        if known.exported_us.is_some() {
             // It was out of the house when the backup was made, and is read where it is.
-            self.idb.set_medium_exported(
-                id,
-                Some((us, known.exported_to.as_deref().unwrap_or_default())),
-            )?;
+            self.idb.set_exported_as(id, &known)?;
         }
         let label = there.header().label.clone();
         Ok((id, outcome(label, device.to_string(), report)))

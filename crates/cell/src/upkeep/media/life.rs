@@ -118,16 +118,33 @@ impl Cell {
         self.medium_info(&medium)
     }
 
-    /// Records that a medium leaves the house: for that place, or, where none is named, for the vault of its pool.
+    /// Records that a medium leaves the house: for that place, or, where none is named, for the vault of its pool. A tape of an array
+    /// that is named by its device leaves alone.
     pub fn media_export(&self, name: &str, to: &str) -> Result<MediumInfo> {
-        let medium = self.find_medium(name)?;
         check_location(to)?;
+        let (medium, tape) = match self.array_with_tape(name)? {
+            Some((array, tape)) => (array, Some(tape)),
+            None => (self.find_medium(name)?, None),
+        };
+        self.record_export(&medium, tape.as_ref(), to)?;
+        self.medium_info(&medium)
+    }
+
+    /// Records that a medium, or a tape of it, leaves the house.
+    pub(crate) fn record_export(
+        &self,
+        medium: &Medium,
+        tape: Option<&TapeAddress>,
+        to: &str,
+    ) -> Result<()> {
         let vault = match to.trim() {
-            "" => self.vault_of(&medium)?.unwrap_or_default(),
+            "" => self.vault_of(medium)?.unwrap_or_default(),
             to => to.to_owned(),
         };
-        self.idb.set_medium_exported(medium.id, Some((now_us(), &vault)))?;
-        self.medium_info(&medium)
+        match tape {
+            Some(tape) => self.export_tape(medium, tape, &vault),
+            None => Ok(self.idb.set_medium_exported(medium.id, Some((now_us(), &vault)))?),
+        }
     }
 
     /// Gives up all that a medium holds, and makes it free. Refused while something on it must stay.

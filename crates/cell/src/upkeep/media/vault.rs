@@ -146,10 +146,11 @@ impl Cell {
                 let why = if info.holdings.segments > 0 { Fetch::Expired } else { Fetch::Free };
                 let is_wanted = |of: &Carried| report.to_fetch.iter().any(|w| w.is(of));
                 let fetched: Vec<_> = tapes.into_iter().filter(|of| !is_wanted(of)).collect();
-                let location = location(info);
-                report.to_fetch.extend(fetched.into_iter().map(|what| ToFetch {
+                // Of an array some may be here.
+                let fetched = fetched.into_iter().filter(Carried::is_out);
+                report.to_fetch.extend(fetched.map(|what| ToFetch {
+                    location: what.location(),
                     what: Some(what),
-                    location: location.clone(),
                     why: why.clone(),
                 }));
                 continue;
@@ -159,12 +160,12 @@ impl Cell {
                 if is_wanted || !what.is_here() || judge.is_in_use(&what) {
                     continue;
                 }
-                let why = match (is_out, pool) {
+                let why = match (what.is_out(), pool) {
                     (true, _) => Some(Vaulting::Exported),
                     (false, Some(pool)) => judge.vaulting(&what, pool)?,
                     (false, None) => None,
                 };
-                let to = Some(location(info)).filter(|to| !to.is_empty());
+                let to = Some(what.location()).filter(|to| !to.is_empty());
                 let to = to.or_else(|| vault.map(str::to_owned)).unwrap_or_default();
                 report.to_vault.extend(why.map(|why| ToVault { what, to, why }));
             }
@@ -222,6 +223,31 @@ impl VaultReport {
 }
 
 impl Carried {
+    /// Whether it left the house, by record.
+    pub fn is_out(&self) -> bool {
+        match &self.tape {
+            Some(tape) => tape.exported.is_some(),
+            None => self.info.management.exported_us.is_some(),
+        }
+    }
+
+    /// When it left the house, in microseconds since 1970.
+    pub fn exported_us(&self) -> Option<i64> {
+        match &self.tape {
+            Some(tape) => tape.exported.as_ref().map(|(us, _)| *us),
+            None => self.info.management.exported_us,
+        }
+    }
+
+    /// Where it was brought; empty where nobody said.
+    fn location(&self) -> String {
+        let to = match &self.tape {
+            Some(tape) => tape.exported.as_ref().map(|(_, to)| to.clone()),
+            None => self.info.management.exported_to.clone(),
+        };
+        to.unwrap_or_default()
+    }
+
     /// Whether it is in its library, or at hand in its place.
     fn is_here(&self) -> bool {
         match &self.tape {
@@ -294,7 +320,8 @@ impl<'c> Judge<'c> {
     /// Why a medium of a pool with a vault belongs there, if it does.
     fn vaulting(&mut self, what: &Carried, pool: &Pool) -> Result<Option<Vaulting>> {
         let info = &what.info;
-        let mut state = info.state;
+        // Other tapes of it may have left already.
+        let mut state = info.state_inside;
         if state == MediumState::Expired && self.is_needed(info)? {
             state = not_expired(info, pool);
         }
@@ -333,11 +360,6 @@ fn is_of(name: &LibraryName, asked: Option<&LibraryName>) -> bool {
     asked.is_none_or(|asked| asked.resolved() == name.resolved())
 }
 
-/// Where a medium was brought.
-fn location(info: &MediumInfo) -> String {
-    info.management.exported_to.clone().unwrap_or_default()
-}
-
 /// Why a library cannot be asked where its tapes are, if so.
 fn unasked(devices: &DeviceHost, library: &str) -> Option<String> {
     let name = library.parse::<LibraryName>().map_err(|e| chain(&e));
@@ -365,7 +387,7 @@ fn by_tape(wanted: Vec<TapeWanted>, media: &[MediumInfo]) -> Vec<ToFetch> {
             sessions.push(of);
             continue;
         }
-        let location = what.as_ref().map(|what| location(&what.info)).unwrap_or_default();
+        let location = what.as_ref().map(Carried::location).unwrap_or_default();
         list.push(ToFetch { what, location, why: Fetch::Wanted(vec![of]) });
     }
     list

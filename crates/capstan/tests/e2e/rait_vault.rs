@@ -1,0 +1,301 @@
+//! Tapes of arrays that leave the house and come back one by one: each has a place of its own.
+
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::compare::same_by_rsync;
+use crate::support::{Lab, Run, below, finish, noise, report, wait_for};
+
+fn run(lab: &Lab, line: &str) -> Run {
+    lab.run(line.split_whitespace())
+}
+
+/// A library, and an array of so many of its tapes with a backup of a tree; its label is `V00001L9`.
+fn lab(layout: &str, members: usize) -> Lab {
+    let lab = Lab::new();
+    run(
+        &lab,
+        "vtl create vtl --capacity 60M --scale 1e5 --drives 3 --slots 8 --tapes 4 --mail-slots 3",
+    )
+    .ok();
+    lab.file("t/file", noise(1, 2_500_000));
+    backup(&lab, layout, members);
+    lab
+}
+
+fn array(layout: &str, members: usize) -> String {
+    format!("{layout}:{}", vec!["vtape:vtl"; members].join(","))
+}
+
+fn backup(lab: &Lab, layout: &str, members: usize) -> Value {
+    lab.backed_up(["t", "--to", &array(layout, members), "--name", "t"])
+}
+
+/// Exports a tape by a mail slot, and takes it out.
+fn export(lab: &Lab, barcode: &str, location: &str) {
+    lab.run(["library", "export", "vtape:vtl", barcode, "--location", location]).ok();
+    run(lab, &format!("vtl take vtl {barcode}")).ok();
+}
+
+/// Takes a tape out that lies in a slot, and tells nobody.
+fn take(lab: &Lab, barcode: &str) {
+    let held = json(lab, "library inventory vtape:vtl --json");
+    let is_it = |tape: &&Value| tape["barcode"] == barcode;
+    let tape = held["tapes"].as_array().unwrap().iter().find(is_it).unwrap().clone();
+    let from = tape["place"].as_str().unwrap();
+    run(lab, &format!("library move vtape:vtl {from} mail:1")).ok();
+    run(lab, &format!("vtl take vtl {barcode}")).ok();
+}
+
+fn comes_by_mail(lab: &Lab, barcode: &str) {
+    run(lab, &format!("vtl insert vtl {barcode}")).ok();
+    run(lab, "library import vtape:vtl").ok();
+}
+
+fn unload(lab: &Lab) {
+    for drive in 1..=3 {
+        let _ = run(lab, &format!("library unload vtape:vtl drive:{drive}"));
+    }
+}
+
+fn json(lab: &Lab, line: &str) -> Value {
+    let run = run(lab, line);
+    serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|e| panic!("{e}: '{}' {}", run.stdout, run.stderr))
+}
+
+/// The array's tapes, each with the place where it is on record: `V00001L9 bank`, and `-` for one that is in the house.
+fn outside(lab: &Lab) -> Vec<String> {
+    let medium = json(lab, "media show V00001L9 --json");
+    let of = |tape: &Value| {
+        let to = tape["exported_to"].as_str().unwrap_or("-");
+        assert_eq!(tape["exported"].is_string(), to != "-", "{tape}");
+        format!("{} {to}", tape["barcode"].as_str().unwrap())
+    };
+    medium["tapes"].as_array().unwrap().iter().map(of).collect()
+}
+
+fn place(lab: &Lab) -> String {
+    let shown = run(lab, "media show V00001L9").ok().stdout.clone();
+    let line = shown.lines().find_map(|line| line.strip_prefix("Where ")).unwrap();
+    line.trim().to_owned()
+}
+
+/// Of the lists of what is to be carried these values, a line for each.
+fn carried(lab: &Lab, list: &str, names: [&str; 3]) -> Vec<String> {
+    let all = json(lab, "media vault --json");
+    let row =
+        |row: &Value| names.map(|name| row[name].as_str().unwrap_or("-").to_owned()).join(" ");
+    all[list].as_array().unwrap().iter().map(row).collect()
+}
+
+/// The tapes of the pick list.
+fn picked(lab: &Lab) -> Vec<String> {
+    let list = report(run(lab, "restore t --into out --dry-run --json"));
+    let picks = list["pick"].as_array().unwrap();
+    assert_eq!(picks.len(), 1, "{list}");
+    let of = |tape: &Value| {
+        let text = |name: &str| tape[name].as_str().unwrap().to_owned();
+        let away = if tape["away"] == true { "away" } else { "here" };
+        format!("{} {} {away}", text("barcode"), text("place"))
+    };
+    picks[0]["tapes"].as_array().unwrap().iter().map(of).collect()
+}
+
+fn waiting(lab: &Lab, line: &str) -> Child {
+    let mut command = lab.command();
+    command.args(line.split_whitespace()).arg("--json").env("CAPSTAN_TAPE_WAIT", "10min");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn ended(child: Child) -> Run {
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    Run { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// The tapes that sessions wait for, with their places.
+fn wanted(lab: &Lab) -> Vec<String> {
+    let status = json(lab, "status --json");
+    let tapes = status["tapes_wanted"].as_array().unwrap();
+    let of = |of: &Value| {
+        let barcode = of["barcode"].as_str()?;
+        Some(format!("{barcode} {}", of["place"].as_str().unwrap_or("-")))
+    };
+    tapes.iter().filter_map(of).collect()
+}
+
+fn comes_back(lab: &Lab, into: &str) {
+    same_by_rsync(&lab.path("t"), &below(&lab.path(into), &lab.path("t")));
+}
+
+/// Two tapes of three go to two places. As few are asked for as the array needs, and another one does as well.
+#[test]
+fn tapes_of_an_array_go_to_places_of_their_own() {
+    let lab = lab("rait5", 3);
+    export(&lab, "V00001L9", "bank");
+    assert_eq!(outside(&lab), ["V00001L9 bank", "V00002L9 -", "V00003L9 -"]);
+    // The others stay, and are enough to read.
+    assert_eq!(carried(&lab, "to_vault", ["barcode", "to", "why"]), [""; 0]);
+    assert_eq!(picked(&lab), ["V00002L9 drive:2 here", "V00003L9 drive:3 here"]);
+    lab.restored(["t", "--into", "two"]);
+    comes_back(&lab, "two");
+
+    unload(&lab);
+    export(&lab, "V00002L9", "cellar");
+    assert_eq!(outside(&lab), ["V00001L9 bank", "V00002L9 cellar", "V00003L9 -"]);
+    assert_eq!(place(&lab), "V00001L9 bank; V00002L9 cellar; V00003L9 slot:3");
+    let listed = run(&lab, "media list").ok().stdout.clone();
+    assert!(listed.contains("V00001L9 bank; V00002L9 cellar; V00003L9 slot:3"), "{listed}");
+    assert_eq!(picked(&lab), ["V00001L9 bank away", "V00003L9 slot:3 here"]);
+    let text = run(&lab, "restore t --into out --dry-run").ok().stdout.clone();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("Medium "))
+        .skip(1)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(rows[0][..3], ["V00001L9", "V00001L9", "bank"], "{text}");
+    assert_eq!(rows[1][..3], ["V00001L9", "V00003L9", "slot:3"], "{text}");
+    assert!(rows[0].len() > 4 && rows[1].len() == 4, "of the array once: {text}");
+
+    let restore = waiting(&lab, "restore t --into out");
+    wait_for("the tape wanted", || wanted(&lab) == ["V00001L9 bank"]);
+    assert_eq!(carried(&lab, "to_fetch", ["barcode", "location", "why"]), ["V00001L9 bank wanted"]);
+    // The other one comes.
+    comes_by_mail(&lab, "V00002L9");
+    let restored = ended(restore);
+    assert_eq!(restored.stderr.matches("tape-wanted").count(), 1, "{}", restored.stderr);
+    let asked = &restored.stderr;
+    let words = ["put in tape V00001L9 (was", " to bank), or instead tape V00002L9", " to cellar)"];
+    assert!(words.iter().all(|word| asked.contains(word)), "{asked}");
+    assert_eq!(report(restored)["status"], "completed");
+    comes_back(&lab, "out");
+    assert_eq!(outside(&lab), ["V00001L9 bank", "V00002L9 -", "V00003L9 -"]);
+
+    // It is written again when all are back.
+    let named = "rait5:vtape:vtl?tape=V00001L9,vtape:vtl?tape=V00002L9,vtape:vtl?tape=V00003L9";
+    run(&lab, &format!("backup t --to {named} --name t"))
+        .refused(&["V00001L9 was exported on", "to bank"]);
+    unload(&lab);
+    comes_by_mail(&lab, "V00001L9");
+    assert_eq!(outside(&lab), ["V00001L9 -", "V00002L9 -", "V00003L9 -"]);
+    assert_eq!(backup(&lab, "rait5", 3)["media"][0], "V00001L9");
+}
+
+/// What a database of before has of an array as a whole is true of each of its tapes.
+#[test]
+fn an_array_that_left_as_a_whole_comes_back_tape_by_tape() {
+    let lab = lab("rait0", 2);
+    unload(&lab);
+    // So every release recorded it.
+    lab.run(["media", "export", "V00001L9", "--to", "bank, box 7"]).ok();
+    take(&lab, "V00001L9");
+    take(&lab, "V00002L9");
+    assert_eq!(outside(&lab), ["V00001L9 bank, box 7", "V00002L9 bank, box 7"]);
+    assert_eq!(place(&lab), "bank, box 7");
+
+    comes_by_mail(&lab, "V00002L9");
+    assert_eq!(outside(&lab), ["V00001L9 bank, box 7", "V00002L9 -"]);
+    assert_eq!(picked(&lab), ["V00001L9 bank, box 7 away", "V00002L9 slot:1 here"]);
+    run(&lab, "status").ok();
+    run(&lab, "restore t --into out").refused(&["V00001L9 was exported on", "to bank, box 7"]);
+    let mut timed = lab.command();
+    timed.args(["restore", "t", "--into", "out", "--json"]).env("CAPSTAN_TAPE_WAIT", "1s");
+    let timed = report(finish(&mut timed));
+    let text = timed["errors"].to_string();
+    assert!(text.contains("needs tape V00001L9 (was exported on"), "{text}");
+    assert!(text.contains("to bank, box 7") && !text.contains("V00002L9"), "{text}");
+    assert_eq!(timed["away"], 1, "{timed}");
+
+    // Nobody took the other one away on record: that is said, of this one.
+    take(&lab, "V00002L9");
+    let status = run(&lab, "status");
+    assert_ne!(status.code, 0, "{}", status.stdout);
+    assert!(status.stdout.contains("not there: vtape:"), "{}", status.stdout);
+    assert!(status.stdout.contains("media export 'LIBRARY?tape=BARCODE'"), "{}", status.stdout);
+    let why = status.stdout.split("not there: ").nth(1).unwrap().split(')').next().unwrap();
+    assert!(why.contains("V00002L9") && !why.contains("V00001L9"), "{why}");
+    for barcode in ["V00001L9", "V00002L9"] {
+        comes_by_mail(&lab, barcode);
+    }
+    run(&lab, "status").ok();
+    lab.restored(["t", "--into", "out2"]);
+    comes_back(&lab, "out2");
+}
+
+/// Of a library without mail slots a tape is named by its device; a rescan finds that it is back.
+#[test]
+fn one_tape_of_an_array_is_exported_by_its_device() {
+    let lab = lab("rait1", 2);
+    unload(&lab);
+    run(&lab, "media export vtape:vtl?tape=V00001L9 --to cellar").ok();
+    assert_eq!(outside(&lab), ["V00001L9 cellar", "V00002L9 -"]);
+    assert_eq!(carried(&lab, "to_vault", ["barcode", "to", "why"]), ["V00001L9 cellar exported"]);
+    // The array as a whole.
+    run(&lab, "media export V00001L9 --to bank").ok();
+    assert_eq!(outside(&lab), ["V00001L9 bank", "V00002L9 bank"]);
+    take(&lab, "V00001L9");
+    run(&lab, "library inventory vtape:vtl --rescan").ok();
+    assert_eq!(outside(&lab), ["V00001L9 bank", "V00002L9 -"]);
+    // An import finds the one that is there, and no more.
+    run(&lab, "media export V00001L9 --to bank").ok();
+    run(&lab, "import vtape:vtl").ok();
+    assert_eq!(outside(&lab), ["V00001L9 bank", "V00002L9 -"]);
+    // The one that is out is lost there: another takes its place, and the array is written again.
+    run(&lab, "rait rebuild V00001L9 --member 1 --onto vtape:vtl?tape=V00004L9").ok();
+    assert_eq!(outside(&lab), ["V00004L9 -", "V00002L9 -"]);
+    assert_eq!(backup(&lab, "rait1", 2)["media"][0], "V00001L9");
+}
+
+/// With one mail slot the tapes of an array go to the vault in several rounds.
+#[test]
+fn what_has_not_left_of_an_array_goes_to_the_vault_of_its_pool_still() {
+    let lab = Lab::new();
+    run(
+        &lab,
+        "vtl create vtl --capacity 60M --scale 1e5 --drives 2 --slots 8 --tapes 2 --mail-slots 1",
+    )
+    .ok();
+    lab.file("t/file", noise(1, 2_500_000));
+    lab.run(["pool", "create", "off", "--not-appendable", "--vault", "bank"]).ok();
+    let device = "rait1:vtape:vtl?tape=V00001L9,vtape:vtl?tape=V00002L9";
+    run(&lab, &format!("media init {device} --label V00001L9 --pool off")).ok();
+    lab.backed_up(["t", "--to", "pool:off", "--name", "t", "--protect", "30d"]);
+    unload(&lab);
+    let to_vault = || carried(&lab, "to_vault", ["barcode", "to", "why"]);
+    assert_eq!(to_vault(), ["V00001L9 bank closed", "V00002L9 bank closed"]);
+    run(&lab, "library export vtape:vtl V00001L9").ok();
+    assert_eq!(to_vault(), ["V00001L9 bank exported", "V00002L9 bank closed"]);
+    run(&lab, "vtl take vtl V00001L9").ok();
+    assert_eq!(to_vault(), ["V00002L9 bank closed"]);
+    run(&lab, "library export vtape:vtl V00002L9").ok();
+    run(&lab, "vtl take vtl V00002L9").ok();
+    assert_eq!(to_vault(), [""; 0]);
+    assert_eq!(place(&lab), "bank");
+}
+
+/// A library without mail slots: who takes the tapes out by hand is told how each goes on record.
+#[test]
+fn tapes_that_are_taken_out_by_hand_are_named_each_by_itself() {
+    let lab = Lab::new();
+    for name in ["vtl", "other"] {
+        let create = "--capacity 60M --scale 1e5 --drives 1 --slots 4 --tapes 1 --mail-slots 0";
+        run(&lab, &format!("vtl create {name} {create}")).ok();
+    }
+    lab.file("t/file", noise(1, 500_000));
+    let to = "rait1:vtape:vtl,vtape:other";
+    let args = ["backup", "t", "--to", to, "--name", "t", "--eject-to", "bank", "--json"];
+    let done = report(lab.run(args));
+    let said = done["errors"].to_string();
+    let commands: Vec<&str> = said.split('`').filter(|of| of.contains("media export")).collect();
+    assert_eq!(commands.len(), 2, "{said}");
+    let second = commands.iter().find(|of| of.contains("/vtl?tape=")).unwrap();
+    lab.sh(&second.replace("capstan ", concat!(env!("CARGO_BIN_EXE_capstan"), " --home home ")));
+    let shown = json(&lab, &format!("media show {} --json", done["media"][0].as_str().unwrap()));
+    let tapes = shown["tapes"].as_array().unwrap();
+    let out: Vec<_> = tapes.iter().map(|tape| tape["exported_to"].as_str()).collect();
+    assert_eq!(out, [Some("bank"), None], "{shown}");
+}

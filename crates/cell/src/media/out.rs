@@ -1,0 +1,263 @@
+//! Tapes that are out of the house: a single one with its medium, those of an array each by itself.
+
+use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_devices::rait::placed::Placed;
+use capstan_format::id::MediumId;
+use capstan_idb::{Idb, Management, Medium};
+
+use crate::Cell;
+use crate::error::Result;
+use crate::media::libraries::may_travel;
+use crate::session::{now_us, rfc3339};
+
+impl Cell {
+    /// Records that a tape leaves the house, which is that medium, or one of the tapes of it.
+    pub(crate) fn export_tape(&self, medium: &Medium, tape: &TapeAddress, to: &str) -> Result<()> {
+        let tapes = tapes_of_array(medium);
+        let at = (now_us(), to);
+        match member(&tapes, &tape.library, tape.tape.as_deref()) {
+            Some(one) => self.idb.export_tape(medium.id, &names(&tapes), &tape_name(one), at)?,
+            None => self.idb.set_medium_exported(medium.id, Some(at))?,
+        }
+        Ok(())
+    }
+
+    /// Records that a tape that was found in a library came back, which is that medium, or one of the tapes of it.
+    pub(crate) fn tape_is_back(
+        &self,
+        medium: &Medium,
+        library: &LibraryName,
+        barcode: &str,
+    ) -> Result<()> {
+        let tapes = tapes_of_array(medium);
+        match member(&tapes, &library.resolved(), Some(barcode)) {
+            Some(one) => self.return_tapes(medium.id, &tapes, std::slice::from_ref(one)),
+            None => Ok(self.idb.set_medium_exported(medium.id, None)?),
+        }
+    }
+
+    /// Records that a medium is where it was found now; of an array the tapes that were.
+    pub(crate) fn is_back(&self, medium: &Medium, at: &Placed) -> Result<()> {
+        let tapes = tapes_of_array(medium);
+        let found: Vec<TapeAddress> =
+            tapes.iter().filter(|tape| at.was_found(tape)).cloned().collect();
+        match found.len() == tapes.len() {
+            true => Ok(self.idb.set_medium_exported(medium.id, None)?),
+            false => self.return_tapes(medium.id, &tapes, &found),
+        }
+    }
+
+    fn return_tapes(
+        &self,
+        array: MediumId,
+        tapes: &[TapeAddress],
+        back: &[TapeAddress],
+    ) -> Result<()> {
+        Ok(self.idb.return_tapes(array, &names(tapes), &names(back))?)
+    }
+
+    /// Has no tape out of the house that is not of a medium any more: another took its place.
+    pub(crate) fn forget_replaced_tapes(&self, medium: &Medium) -> Result<()> {
+        let out = self.idb.management(medium.id)?.tapes_out;
+        let tapes = names(&tapes_of_array(medium));
+        match out.iter().all(|of| tapes.contains(&of.tape)) {
+            true => Ok(()),
+            false => Ok(self.idb.forget_other_tapes(medium.id, &tapes)?),
+        }
+    }
+
+    /// The array of which a tape is one, by the tape's device.
+    pub(crate) fn array_with_tape(&self, device: &str) -> Result<Option<(Medium, TapeAddress)>> {
+        let Ok(Address::Tape(tape @ TapeAddress { tape: Some(_), .. })) = device.parse() else {
+            return Ok(None);
+        };
+        let tape = tape.recorded();
+        let media = self.idb.media()?;
+        let single = media.iter().any(|medium| medium.device == tape_name(&tape));
+        let is_of = |medium: &Medium| tapes_of_array(medium).iter().any(|of| of.recorded() == tape);
+        let array = media.into_iter().filter(|_| !single).find(is_of);
+        Ok(array.map(|array| (array, tape)))
+    }
+}
+
+/// Whether it is enough to read a medium that somebody brings the tapes back that were taken away on record: the others that it needs
+/// are here.
+pub(crate) fn is_on_purpose(
+    medium: &Medium,
+    management: &Management,
+    is_here: &dyn Fn(&TapeAddress) -> bool,
+) -> bool {
+    if management.tapes_out.is_empty() {
+        return management.exported_us.is_some();
+    }
+    let is_to_be_had =
+        |tape: &TapeAddress| management.tape_exported(&tape_name(tape)).is_some() || is_here(tape);
+    let address = medium.device.parse::<Address>();
+    address.is_ok_and(|address| to_come(&address, &is_to_be_had, &|_| 0).is_none())
+}
+
+/// The tapes that have to come so that a medium can be read, as few as may be; of several that would do, those whose `rank` is least.
+/// Nothing where enough are here, or tapes do not help.
+pub(crate) fn tapes_to_come(
+    address: &Address,
+    is_here: &dyn Fn(&TapeAddress) -> bool,
+    rank: &dyn Fn(&TapeAddress) -> u8,
+) -> Vec<TapeAddress> {
+    to_come(address, is_here, rank).unwrap_or_default()
+}
+
+/// The same; nothing where it can be read as it is, and an empty list where no tape that is known helps.
+fn to_come(
+    address: &Address,
+    is_here: &dyn Fn(&TapeAddress) -> bool,
+    rank: &dyn Fn(&TapeAddress) -> u8,
+) -> Option<Vec<TapeAddress>> {
+    match address {
+        Address::Tape(tape) if is_here(tape) => None,
+        Address::Tape(tape) => Some(tape.tape.iter().map(|_| tape.clone()).collect()),
+        Address::File(path) => (!path.exists()).then(Vec::new),
+        Address::Null { .. } => None,
+        Address::Array(array) => {
+            let lacking = array.members.iter().filter_map(|m| to_come(m, is_here, rank));
+            let mut lacking: Vec<Vec<TapeAddress>> = lacking.collect();
+            let few = lacking.len().saturating_sub(array.layout.parity());
+            // What no tape brings back comes last.
+            lacking.sort_by_key(|of| (of.is_empty(), of.iter().map(rank).max(), of.len()));
+            (few > 0).then(|| lacking.into_iter().take(few).flatten().collect())
+        }
+    }
+}
+
+/// In words, that a medium, or tapes of it, left the house, and where they went.
+pub(crate) fn exported(idb: &Idb, medium: MediumId) -> Result<Option<String>> {
+    let management = idb.management(medium)?;
+    let Some(us) = management.exported_us else { return Ok(None) };
+    let out = &management.tapes_out;
+    let of = |us: i64, to: &str| went(us, to);
+    let tapes = idb.medium(medium)?.map(|row| tapes_of_array(&row)).unwrap_or_default();
+    let is_same = |to: &String| out.iter().all(|of| of.exported_to == *to);
+    let together = out.is_empty()
+        || out.len() == tapes.len() && management.exported_to.as_ref().is_some_and(is_same);
+    if together {
+        return Ok(Some(of(us, management.exported_to.as_deref().unwrap_or_default())));
+    }
+    let each = out.iter().map(|out| {
+        let barcode = out.tape.split_once("?tape=").map_or(out.tape.as_str(), |(_, tape)| tape);
+        format!("{barcode} {}", of(out.exported_us, &out.exported_to))
+    });
+    let each = each.collect::<Vec<_>>().join("; ");
+    Ok(Some(format!("has tapes out of the house ({each})")))
+}
+
+/// In words, that a tape of a medium left the house, and where it went.
+pub(crate) fn tape_exported(idb: &Idb, medium: MediumId, tape: &str) -> Result<Option<String>> {
+    let management = idb.management(medium)?;
+    Ok(management.tape_exported(tape).map(|(us, to)| went(us, to)))
+}
+
+fn went(us: i64, to: &str) -> String {
+    let day = rfc3339(us);
+    let day = day.split('T').next().unwrap_or_default();
+    match to {
+        "" => format!("was exported on {day}"),
+        to => format!("was exported on {day} to {to}"),
+    }
+}
+
+/// The tapes of an array that have barcodes; none of another medium.
+fn tapes_of_array(medium: &Medium) -> Vec<TapeAddress> {
+    let Ok(address @ Address::Array(_)) = medium.device.parse::<Address>() else {
+        return Vec::new();
+    };
+    let mut tapes = address.tapes();
+    tapes.retain(|tape| tape.tape.is_some());
+    tapes
+}
+
+/// The tape of an array that has that barcode: in that library, or it came from another one.
+fn member<'t>(
+    tapes: &'t [TapeAddress],
+    library: &LibraryName,
+    barcode: Option<&str>,
+) -> Option<&'t TapeAddress> {
+    let is_it = |tape: &&TapeAddress| tape.tape.as_deref() == barcode;
+    let is_here = |tape: &&TapeAddress| is_it(tape) && tape.library.resolved() == *library;
+    let may_be =
+        |tape: &&TapeAddress| is_it(tape) && may_travel(&tape.library) && may_travel(library);
+    tapes.iter().find(is_here).or_else(|| tapes.iter().find(may_be))
+}
+
+/// What a tape is called in the database.
+pub(crate) fn tape_name(tape: &TapeAddress) -> String {
+    tape.recorded().to_string()
+}
+
+fn names(tapes: &[TapeAddress]) -> Vec<String> {
+    tapes.iter().map(tape_name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names_to_come(array: &str, here: &[&str], known: &[&str]) -> String {
+        let is_in = |list: &[&str], tape: &TapeAddress| {
+            tape.tape.as_deref().is_some_and(|barcode| list.contains(&barcode))
+        };
+        let is_here = |tape: &TapeAddress| is_in(here, tape);
+        let rank = |tape: &TapeAddress| u8::from(!is_in(known, tape));
+        let tapes = tapes_to_come(&array.parse().unwrap(), &is_here, &rank);
+        tapes.into_iter().filter_map(|tape| tape.tape).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn as_few_tapes_come_as_an_array_needs() {
+        let of = |barcode: &str| format!("vtape:/v?tape={barcode}");
+        let three = format!("rait5:{},{},{}", of("A"), of("B"), of("C"));
+        assert_eq!(names_to_come(&three, &["A", "B"], &[]), "");
+        assert_eq!(names_to_come(&three, &["B"], &[]), "A");
+        assert_eq!(names_to_come(&three, &["B"], &["C"]), "C", "it is known where it is");
+        assert_eq!(names_to_come(&three, &[], &["B", "C"]), "B C");
+        let striped = format!("rait0:{},{}", of("A"), of("B"));
+        assert_eq!(names_to_come(&striped, &[], &["B"]), "B A");
+        // The half of which one tape lacks, and not the other.
+        let halves = format!("rait1:({striped}),(rait0:{},{})", of("C"), of("D"));
+        assert_eq!(names_to_come(&halves, &["C"], &[]), "D");
+        assert_eq!(names_to_come(&halves, &["C", "A", "B"], &[]), "");
+        assert_eq!(names_to_come(&of("A"), &[], &[]), "A");
+        // Which tape it was is not known: no tape can be asked for there.
+        assert_eq!(names_to_come(&format!("rait1:vtape:/v,{}", of("B")), &[], &[]), "B");
+        assert_eq!(names_to_come(&format!("rait1:/not-there,{}", of("B")), &[], &[]), "B");
+    }
+
+    #[test]
+    fn what_is_on_record_and_what_is_here_is_enough() {
+        let out = |tape: &str| capstan_idb::ExportedTape {
+            tape: format!("vtape:/v?tape={tape}"),
+            exported_us: 1,
+            exported_to: "bank".to_owned(),
+        };
+        let medium = |device: &str| Medium {
+            id: MediumId([1; 16]),
+            label: "m".to_owned(),
+            device: device.to_owned(),
+            block_size: 1 << 19,
+            created_us: 0,
+            hosts: Vec::new(),
+        };
+        let of = |tapes: Vec<capstan_idb::ExportedTape>| Management {
+            exported_us: Some(1),
+            tapes_out: tapes,
+            ..Management::default()
+        };
+        let nowhere = |_: &TapeAddress| false;
+        let striped = medium("rait0:vtape:/v?tape=A,vtape:/v?tape=B");
+        assert!(!is_on_purpose(&striped, &of(vec![out("A")]), &nowhere));
+        assert!(is_on_purpose(&striped, &of(vec![out("A")]), &|t| t.tape.as_deref() == Some("B")));
+        assert!(is_on_purpose(&striped, &of(vec![out("A"), out("B")]), &nowhere));
+        assert!(is_on_purpose(&striped, &of(Vec::new()), &nowhere), "it left as a whole");
+        assert!(!is_on_purpose(&striped, &Management::default(), &nowhere));
+        let mirrored = medium("rait1:vtape:/v?tape=A,vtape:/v?tape=B");
+        assert!(is_on_purpose(&mirrored, &of(vec![out("A")]), &nowhere));
+    }
+}

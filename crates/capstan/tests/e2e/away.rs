@@ -313,3 +313,62 @@ fn a_repair_names_the_media_that_have_what_is_damaged() {
     assert_eq!(report(run(&lab, "media repair m --json"))["status"], "completed");
     lab.run(["verify", "--medium", "m"]).ok();
 }
+
+/// What users have in the place of a file that is away stays as it is, also where only the metadata are of the version that is at hand.
+#[test]
+fn what_has_the_name_of_a_file_that_is_away_is_not_touched() {
+    let lab = Lab::new();
+    lab.sh("mkdir -p t/moded t/gone; cd t; for n in touched moded/file linked kept gone/file; do echo full of $n >$n; done");
+    lab.backed_up(["t", "--to", "m1", "--name", "t"]);
+    lab.sh("sleep 1.1; cd t; touch touched; chmod 600 moded/file; ln linked z-further; touch gone/file; echo new >new");
+    assert_eq!(lab.backed_up(["t", "--to", "m2", "--name", "t", "--incr"])["method"], "incr");
+    lab.sh("mv m1 vaulted");
+    // Somebody goes on with them, and removes one directory.
+    lab.sh(
+        "cd t; for n in touched moded/file linked kept; do echo work of today on $n >$n; chmod 640 $n; done; \
+         rm -r new gone; cp -a . ../before; mkdir ../before/gone; touch -r . -d 1970-01-01 ../before/.x; rm ../before/.x",
+    );
+    for overwrite in ["never", "if-newer", "always"] {
+        let done =
+            report(lab.run(["restore", "t", "--in-place", "--overwrite", overwrite, "--json"]));
+        assert_eq!((&done["away"], &done["corrupt"]), (&5.into(), &0.into()), "{done:#}");
+        let errors = done["errors"].as_array().unwrap();
+        assert_eq!((errors.len(), &errors[0]["code"]), (1, &"away".into()), "{done:#}");
+        lab.sh("rm t/new");
+        let differs =
+            "rsync -aHAXn --checksum --itemize-changes --delete before/ t/ | grep -v '^[.]d..t'";
+        assert_eq!(lab.sh(&format!("{differs} || true")), "", "--overwrite {overwrite}");
+    }
+    // Into a new directory nothing is made of them, and a line is enough.
+    let done = report(lab.run(["restore", "t", "--into", "out", "--json"]));
+    assert_eq!(done["errors"].as_array().unwrap().len(), 1, "{done:#}");
+    assert_eq!(lab.sh("find out -type f | sed 's,.*/,,'"), "new\n");
+    // With the medium back, only what is older than the version gets the version's contents.
+    lab.sh("mv vaulted m1");
+    lab.restored(["t", "--in-place", "--overwrite", "if-newer"]);
+    assert_eq!(
+        lab.sh("cat t/touched t/moded/file t/linked t/kept t/gone/file"),
+        "work of today on touched\nwork of today on moded/file\nwork of today on linked\nwork of today on kept\nfull of gone/file\n"
+    );
+}
+
+/// Inode flags are set on what was restored, not on what stayed in its place.
+#[test]
+fn what_stays_gets_no_inode_flags() {
+    let lab = Lab::new();
+    lab.sh("mkdir t; echo full >t/file; echo other >t/other; chattr +d t/file t/other");
+    if !lab.sh("lsattr t/file").contains('d') {
+        println!("skipped: this file system has no inode flags");
+        return;
+    }
+    lab.backed_up(["t", "--to", "m", "--name", "t"]);
+    lab.sh("sleep 1.1; chattr -d t/file; echo of today >t/file; rm t/other");
+    lab.restored(["t", "--in-place", "--overwrite", "if-newer"]);
+    assert_eq!(lab.sh("cat t/file t/other"), "of today\nother\n");
+    let flags = lab.sh("cd t; lsattr file other");
+    let has = |name: &str| {
+        let line = flags.lines().find(|line| line.ends_with(name)).unwrap();
+        line.split(' ').next().unwrap().contains('d')
+    };
+    assert_eq!((has("file"), has("other")), (false, true), "{flags}");
+}

@@ -9,7 +9,7 @@ use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::entry::{Entry, Kind, split};
 
-use super::tree::{InParts, Loss, Restore};
+use super::tree::{Carried, InParts, Loss, Restore};
 use crate::error::Result;
 use crate::kinds::verify::losses::{of_link, of_link_away, of_link_found};
 
@@ -30,6 +30,14 @@ impl Restore<'_> {
                 {
                     self.target_error(path, &e)?;
                 }
+                // What did not come may be there all the same, as somebody's: it is not touched.
+                if row.is_as_in()
+                    && !self.in_parts.contains_key(path)
+                    && self.carried_as(path).is_none()
+                    && !self.damaged_now(path)
+                {
+                    self.missing(path, "its contents were not restored");
+                }
                 let is_done = || self.in_parts.get(path).is_some_and(InParts::is_done);
                 if self.is_open(row, path) && (!is_done() || self.damaged_now(path)) {
                     let (dir, name) = split(to);
@@ -47,15 +55,8 @@ impl Restore<'_> {
                         }
                     }
                     let entry = self.as_restored(path, self.here(row));
-                    match worker.finish_file(&entry, dir, name) {
-                        // Mostly it was said why its contents are missing.
-                        Err(e) if e.is_missing() && row.is_as_in() => {
-                            if !self.damaged_now(path) {
-                                self.missing(path, "its contents were not restored");
-                            }
-                        }
-                        Err(e) => self.target_error(path, &e)?,
-                        Ok(()) => {}
+                    if let Err(e) = worker.finish_file(&entry, dir, name) {
+                        self.target_error(path, &e)?;
                     }
                 }
                 Ok(())
@@ -98,8 +99,8 @@ impl Restore<'_> {
         })?;
         if self.overview.flagged > 0 {
             self.each_live(&mut |row, path, to| {
-                let is_ours = !self.withdrawn.lock().contains(path);
-                if row.entry.inode_flags != 0 && row.entry.kind != Kind::Symlink && is_ours {
+                let is_ours = || row.entry.kind == Kind::Dir || self.flagged.lock().contains(path);
+                if row.entry.inode_flags != 0 && is_ours() {
                     let (dir, name) = split(to);
                     if let Err(e) = worker.finish_flags(&row.entry, dir, name) {
                         self.target_error(path, &e)?;
@@ -122,7 +123,7 @@ impl Restore<'_> {
     fn is_open(&self, row: &Row, path: &[u8]) -> bool {
         match self.in_parts.get(path) {
             Some(file) => *file.made.lock() == Some(true),
-            None => row.is_as_in() && !self.left.lock().contains(path),
+            None => row.is_as_in() && self.carried_as(path) == Some(Carried::Made),
         }
     }
 

@@ -18,7 +18,7 @@ use capstan_media_agent::reader::FrameReader;
 
 use super::referred::{Home, Stretch};
 use super::scope::runs;
-use super::tree::{NOT_THERE, PART_ALONE, Restore, Slice};
+use super::tree::{Carried, NOT_THERE, PART_ALONE, Restore, Slice};
 use crate::error::{CellError, Result, chain};
 use crate::reading::random::{Elsewhere, Found};
 use crate::reading::replicas::Spares;
@@ -298,16 +298,24 @@ impl<'a> Hand<'a> {
             r.lost(path, &why);
             return Ok(());
         }
+        let is_carrier = r.overview.is_carrier(row.ordinal);
         let file = match self.worker.create_file(entry, dir, name)? {
             Created::File(file) => file,
             Created::Skipped => {
-                if r.overview.is_carrier(row.ordinal) {
-                    r.left.lock().insert(path.to_vec());
+                if is_carrier {
+                    r.carried.lock().insert(path.to_vec(), Carried::Left);
                 }
                 return r.first_stays(&mut self.worker, path, (entry, dir, name));
             }
         };
         r.firsts.add(path);
+        // Which flags a carrier's file gets says another row.
+        if row.entry.inode_flags != 0 || is_carrier {
+            r.may_get_flags(path);
+        }
+        if is_carrier {
+            r.carried.lock().insert(path.to_vec(), Carried::Made);
+        }
         let mut offset = 0_u64;
         let mut logical = row.start;
         if entry.extents.is_empty() {

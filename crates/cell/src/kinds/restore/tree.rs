@@ -92,6 +92,17 @@ pub(super) enum Loss {
     Away,
 }
 
+/// What became of a file whose metadata come from a later version than its contents, when the contents came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Carried {
+    /// It was made, and gets its metadata in the end.
+    Made,
+    /// It was there, and is left as it is.
+    Left,
+    /// It could not be written. What has its name is not touched.
+    Failed,
+}
+
 /// What a restore counts.
 #[derive(Default)]
 pub(super) struct Counts {
@@ -125,10 +136,10 @@ pub(super) struct Restore<'a> {
     pub in_parts: HashMap<Vec<u8>, InParts>,
     /// Further names whose first name is not restored, by first name.
     pub instead: HashMap<Vec<u8>, Vec<Entry>>,
-    /// Files that were there and are left as they are, of those whose metadata come from a later version.
-    pub left: Mutex<HashSet<Vec<u8>>>,
-    /// Files that were there and are left as they are, for what should replace them did not come whole.
-    pub withdrawn: Mutex<HashSet<Vec<u8>>>,
+    /// What became of files whose metadata come from a later version than their contents. One that is not here did not come.
+    pub carried: Mutex<HashMap<Vec<u8>, Carried>>,
+    /// Files that were made, of those that may get inode flags: what stays in the place of others gets none.
+    pub flagged: Mutex<HashSet<Vec<u8>>>,
     /// Files whose data are not all there, and how that is.
     pub damaged: Mutex<HashMap<Vec<u8>, Loss>>,
     /// What reading found of files, where some of them have further names: these have it too.
@@ -194,6 +205,8 @@ impl Restore<'_> {
             TargetError::Io { .. } => Code::NotWritten,
         };
         self.firsts.remove(path);
+        self.carried.lock().insert(path.to_vec(), Carried::Failed);
+        self.flagged.lock().remove(path);
         self.error(code, path, crate::error::chain(e));
         Ok(())
     }
@@ -282,7 +295,7 @@ impl Restore<'_> {
                 && !row.entry.link
                 && self.live(stream, &row, &path)
                 && lost.costs(&row.entry, stream.stream, row.start)
-                && !self.left.lock().contains(&path)
+                && self.carried_as(&path) != Some(Carried::Left)
             {
                 self.lost(&path, "some of its data are damaged");
             }
@@ -447,6 +460,7 @@ impl Restore<'_> {
             match worker.create_file(&entry, dir, name)? {
                 Created::File(file) => {
                     self.firsts.add(path);
+                    self.may_get_flags(path);
                     file.set_len(len)?;
                     file.leave()?;
                     self.counts.files.fetch_add(1, Relaxed);
@@ -456,6 +470,13 @@ impl Restore<'_> {
             }
         }
         Ok(made.unwrap_or(false))
+    }
+
+    /// Notes of a file that was made that it may get inode flags in the end.
+    pub(super) fn may_get_flags(&self, path: &[u8]) {
+        if self.overview.flagged > 0 {
+            self.flagged.lock().insert(path.to_vec());
+        }
     }
 
     /// What exists in a file's place is kept: further names can be made links to it if it is what they were.
@@ -674,6 +695,10 @@ impl Restore<'_> {
         entry
     }
 
+    pub(super) fn carried_as(&self, path: &[u8]) -> Option<Carried> {
+        self.carried.lock().get(path).copied()
+    }
+
     pub(super) fn damaged_now(&self, path: &[u8]) -> bool {
         self.loss_of(path).is_some()
     }
@@ -691,7 +716,7 @@ impl Restore<'_> {
 
     /// What exists stays as it is, as what should take its place did not come whole.
     pub(super) fn left_alone(&self, path: &[u8]) {
-        self.withdrawn.lock().insert(path.to_vec());
+        self.flagged.lock().remove(path);
         self.firsts.remove(path);
         self.name_lost(Code::NotWritten, "disk agent", path, LEFT_ALONE);
     }

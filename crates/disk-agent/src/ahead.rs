@@ -147,7 +147,7 @@ fn chunk(group: &Group) -> usize {
 fn fetch(item: &WalkItem, saved_by: Option<Timestamp>) -> bool {
     if let Some(base) = &item.base {
         let Ok(stat) = source::stat_at(&item.dir, &item.listed.name) else { return false };
-        let is_same = base.complete && base.is_of(&stat);
+        let is_same = base.complete && base.is_certainly_of(&stat);
         let _ = item.stat.set(Box::new(stat));
         if is_same {
             return false;

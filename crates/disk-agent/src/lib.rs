@@ -9,7 +9,7 @@
 
 pub mod ahead;
 pub mod backup;
-mod ctime;
+pub mod ctime;
 pub mod entered;
 mod hardlinks;
 mod huge;

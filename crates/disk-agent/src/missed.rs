@@ -182,6 +182,7 @@ mod tests {
                 sum: None,
                 kind: Kind::File,
                 access: None,
+                details: None,
                 size,
                 mtime,
                 ctime: mtime,

@@ -13,13 +13,14 @@ use std::sync::{Arc, OnceLock};
 
 use capstan_engine::meter::Meters;
 use capstan_engine::queue::Queue;
-use capstan_format::entry::{Entry, Kind, Timestamp, join};
+use capstan_format::entry::{Entry, Kind, Timestamp, Xattr, join};
 use capstan_format::id::StreamId;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use self::deal::{Deal, Given};
 use crate::ahead::Ahead;
+use crate::ctime;
 use crate::entered::Entered;
 use crate::linux::mounted::{Mounted, Place};
 use crate::linux::source::{self, DirHandle, Listed};
@@ -90,6 +91,8 @@ pub struct BaseRow {
     /// Its permissions and owners, and of a device node its numbers; unknown of a [file known by its
     /// inode](crate::backup::KnownFiles).
     pub access: Option<Access>,
+    /// What else its row says, where its ctime would not tell that it changed; unknown of a file known by its inode.
+    pub details: Option<Box<Details>>,
     /// Its length in bytes.
     pub size: u64,
     /// Its times.
@@ -129,6 +132,34 @@ impl From<&Entry> for Access {
     }
 }
 
+/// What stat does not say of a name, beside its contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Details {
+    /// A symbolic link's text.
+    pub target: Vec<u8>,
+    /// Its extended attributes.
+    pub xattrs: Vec<Xattr>,
+    /// Its inode flags.
+    pub flags: u32,
+}
+
+impl Details {
+    /// Of a row of a base, if ctime [proves nothing](ctime::proves_contents) there.
+    pub fn needed_of(entry: &Entry) -> Option<Box<Self>> {
+        let is_needed = !entry.link && !ctime::proves_contents(entry.mtime, entry.ctime);
+        is_needed.then(|| {
+            let Entry { target, xattrs, inode_flags, .. } = entry;
+            Box::new(Self { target: target.clone(), xattrs: xattrs.clone(), flags: *inode_flags })
+        })
+    }
+
+    /// Whether a row that was made says the same.
+    pub fn are_of(&self, entry: &Entry) -> bool {
+        (&self.target, &self.xattrs, self.flags)
+            == (&entry.target, &entry.xattrs, entry.inode_flags)
+    }
+}
+
 /// A range of a file's contents that is on media already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Saved {
@@ -152,6 +183,12 @@ impl BaseRow {
             && self.ctime == source::ctime_of(stat)
             && self.ino == stat.st_ino
             && self.access.is_none_or(|access| access == source::access_of(self.kind, stat))
+    }
+
+    /// Whether it describes what stat says, and stat proves that nothing else changed. A further name has nothing else.
+    pub fn is_certainly_of(&self, stat: &Stat) -> bool {
+        let is_proof = ctime::proves_contents(source::mtime_of(stat), source::ctime_of(stat));
+        self.is_of(stat) && (is_proof || self.link_to.is_some())
     }
 
     /// Whether it has data in these ranges of a file, and in no others.

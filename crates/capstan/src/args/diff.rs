@@ -52,7 +52,8 @@ Prints a line for each path that differs, as `capstan diff` does: + is new in th
 is gone from it. What the backup left out by its patterns and options is left out here, too. Files
 are compared by kind, length, modification time and metadata. With --contents they are read from
 the medium and compared byte by byte, so a different time alone no longer counts as other
-contents.
+contents. File systems without a change time of their own (FAT, exFAT, sshfs, squashfs) show other
+contents of the same length and modification time only with --contents.
 
 Exit codes: 0 nothing differs, 4 something differs, 3 something could not be compared (the messages name it), 1 stopped or
 failed, 2 bad input.";

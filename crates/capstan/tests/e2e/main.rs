@@ -81,6 +81,7 @@ mod moved;
 mod names_key;
 mod naming;
 mod new_name;
+mod no_ctime;
 mod not_imported;
 mod noted_damage;
 mod oddities;

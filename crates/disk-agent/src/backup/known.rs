@@ -1,7 +1,8 @@
 //! Files that the base has under other names, or has as they are but for their times: their contents are not saved again.
 //!
 //! What stat says is enough where nothing can have been written since: the inode was there when the base was saved, and its size
-//! and both its times, to the nanosecond, are as they were. The time of change (ctime) is the kernel's: nobody puts it back.
+//! and both its times, to the nanosecond, are as they were. The time of change (ctime) is the kernel's: nobody puts it back, where
+//! the file system [has one](crate::ctime::proves_contents).
 //! It stays where a directory above the file was moved; where the file itself was, it is a new one, and then, as with all else that is
 //! not certain, the contents are read and held against the checksum that the base has of them.
 
@@ -16,6 +17,7 @@ use rustix::io::Errno;
 use super::ReadMode;
 use super::reader::StreamReader;
 use super::rest::Rest;
+use crate::ctime;
 use crate::huge::HUGE;
 use crate::linux::source;
 use crate::walk::{BaseRow, WalkItem};
@@ -121,16 +123,19 @@ impl StreamReader<'_> {
         Some(entry)
     }
 
-    /// Whether a file that was touched has the very contents that the base has under this name. An error says why it cannot be read.
-    pub(super) fn only_metadata_changed(
+    /// Whether a file that was touched, or of which stat does not tell, has the very contents that the base has under this name.
+    /// `is_like_base`: all else is as it is there, so that it needs no row. An error says why it cannot be read.
+    pub(super) fn has_contents_of_base(
         &mut self,
         item: &WalkItem,
         fd: &OwnedFd,
         entry: &Entry,
         before: &Stat,
+        is_like_base: bool,
     ) -> Result<bool, Errno> {
-        let Some(base) = item.base.as_ref().filter(|b| b.complete && self.backup.base.is_some())
-        else {
+        // What goes on with an earlier run of its version has no base that a row can refer to.
+        let is_of_use = is_like_base || self.backup.base.is_some();
+        let Some(base) = item.base.as_ref().filter(|b| b.complete && is_of_use) else {
             return Ok(false);
         };
         let alike = base.kind == Kind::File && base.size == entry.size && base.link_to.is_none();
@@ -184,11 +189,13 @@ impl StreamReader<'_> {
     }
 }
 
-/// Whether nothing can have been written to the file since the base has it. File systems that keep whole seconds do not tell.
+/// Whether nothing can have been written to the file since the base has it. It had another name then: whole seconds do not tell
+/// whether that was another file, also where ctime is the kernel's.
 fn is_untouched(base: &BaseRow, entry: &Entry) -> bool {
     (base.dev, base.ino, base.size) == (entry.dev, entry.ino, entry.size)
         && (base.mtime, base.ctime) == (entry.mtime, entry.ctime)
         && entry.ctime.nsec != 0
+        && ctime::proves_contents(entry.mtime, entry.ctime)
 }
 
 /// Whether the contents may be the same though stat does not say so: what was written to since, and is large, is seldom only touched,

@@ -118,7 +118,7 @@ impl StreamReader<'_> {
         let stat = stat_of(item)?;
         let sizes = self.backup.selection.sizes.as_ref();
         let selected = sizes.is_none_or(|s| s.contains(&base.size));
-        if !selected || !base.is_of(&stat) || self.may_be_in_use(&stat) {
+        if !selected || !base.is_certainly_of(&stat) || self.may_be_in_use(&stat) {
             return not_yet;
         }
         let kept = |link: bool| Glance::Kept { bytes: if link { 0 } else { base.size } };
@@ -247,7 +247,8 @@ impl StreamReader<'_> {
                 return Ok(self.unless_kept(same && !retry, entry));
             }
         }
-        if !retry && item.base.as_ref().is_some_and(|b| is_same(b, &before, &entry)) {
+        let base = item.base.as_ref().filter(|b| !retry && is_same(b, &before, &entry));
+        if base.is_some_and(|b| b.is_certainly_of(&before)) {
             return Ok(self.unless_kept(true, entry));
         }
         if in_use && self.is_recent(&before) {
@@ -258,12 +259,14 @@ impl StreamReader<'_> {
         if options.lock_files {
             locks::lock_shared(&fd);
         }
+        // Only its contents can tell whether anything changed.
+        let is_like_base = base.is_some_and(|base| has_details_of(base, &entry));
         if entry.size == 0 {
-            return Ok(Some(entry));
+            return Ok(self.unless_kept(is_like_base, entry));
         }
-        let is_as_before = match in_use {
+        let is_as_before = match in_use && !is_like_base {
             true => Ok(false),
-            false => self.only_metadata_changed(item, &fd, &entry, &before),
+            false => self.has_contents_of_base(item, &fd, &entry, &before, is_like_base),
         };
         let is_as_before = match is_as_before {
             Ok(is_as_before) => is_as_before,
@@ -275,6 +278,11 @@ impl StreamReader<'_> {
                 return Ok(None);
             }
         };
+        if is_as_before && is_like_base {
+            // Its bytes count as read.
+            self.count_kept(0);
+            return Ok(None);
+        }
         if is_as_before {
             let base = ExtentKind::AsIn(self.backup.base.unwrap_or_default());
             entry.extents = vec![Extent { len: entry.size, kind: base }];
@@ -283,7 +291,10 @@ impl StreamReader<'_> {
         }
         let known = if in_use { None } else { self.known_elsewhere(item, &fd, &entry, &before) };
         // Of a file that nobody writes to, and that is as it was, the rest is enough.
-        let saved = item.base.as_ref().filter(|b| !in_use && is_alike(b, &before, &entry));
+        let saved = item
+            .base
+            .as_ref()
+            .filter(|b| !in_use && is_alike(b, &before, &entry) && b.is_certainly_of(&before));
         let saved = known.as_ref().map(|known| &known.base).or(saved);
         let saved = saved.map(|b| b.saved.as_slice()).unwrap_or_default();
         let is_sparse = source::may_be_sparse(&before);
@@ -374,7 +385,7 @@ impl StreamReader<'_> {
         let name = &item.listed.name;
         if let Some(base) = item.base.as_ref().filter(|b| b.complete && b.link_to.is_none())
             && base.kind == Kind::Dir
-            && base.is_of(&stat_of(item)?)
+            && base.is_certainly_of(&stat_of(item)?)
         {
             self.backup.counters.dirs.fetch_add(1, Relaxed);
             return Ok(None);
@@ -386,13 +397,13 @@ impl StreamReader<'_> {
             Err(e) => return Err(e),
         };
         let Some(mut entry) = source::entry_of(&item.dir, name, &stat) else { return Ok(None) };
-        if item.base.as_ref().is_some_and(|b| is_same(b, &stat, &entry)) {
+        let base = item.base.as_ref().filter(|b| is_same(b, &stat, &entry));
+        if base.is_some_and(|b| b.is_certainly_of(&stat)) {
             return Ok(self.unless_kept(true, entry));
         }
-        if let Some(fd) = fd {
-            self.details(&fd, &mut entry);
-        }
-        Ok(Some(entry))
+        let Some(fd) = fd else { return Ok(self.unless_kept(base.is_some(), entry)) };
+        self.details(&fd, &mut entry);
+        Ok(self.unless_kept(base.is_some_and(|base| has_details_of(base, &entry)), entry))
     }
 
     fn open_node(&mut self, item: &WalkItem) -> Result<Option<Entry>, Errno> {
@@ -418,7 +429,8 @@ impl StreamReader<'_> {
                 return Ok(self.unless_kept(same, entry));
             }
         }
-        if item.base.as_ref().is_some_and(|b| is_same(b, &stat, &entry)) {
+        let base = item.base.as_ref().filter(|b| is_same(b, &stat, &entry));
+        if base.is_some_and(|b| b.is_certainly_of(&stat)) {
             return Ok(self.unless_kept(true, entry));
         }
         if entry.kind == Kind::Symlink {
@@ -427,7 +439,7 @@ impl StreamReader<'_> {
         if let Err(e) = source::add_details_at(&item.dir, &mut entry, &mut self.buffers) {
             self.no_metadata(&entry, e);
         }
-        Ok(Some(entry))
+        Ok(self.unless_kept(base.is_some_and(|base| has_details_of(base, &entry)), entry))
     }
 
     fn details(&mut self, fd: &OwnedFd, entry: &mut Entry) {
@@ -493,6 +505,11 @@ fn is_same(base: &BaseRow, stat: &Stat, entry: &Entry) -> bool {
     base.complete && is_alike(base, stat, entry)
 }
 
+/// Whether the base has the details of this row.
+fn has_details_of(base: &BaseRow, entry: &Entry) -> bool {
+    base.details.as_ref().is_some_and(|details| details.are_of(entry))
+}
+
 /// Whether the file is as it was when the base's row was made.
 fn is_alike(base: &BaseRow, stat: &Stat, entry: &Entry) -> bool {
     base.is_of(stat) && base.link_to.as_ref() == entry.link.then_some(&entry.target)
@@ -503,24 +520,44 @@ mod tests {
     use super::*;
     use crate::walk::Access;
 
-    #[test]
-    fn what_stat_gives_anyway_is_held_against_the_base() {
-        let stat = rustix::fs::stat("/dev/null").unwrap();
-        let access = source::access_of(Kind::CharDevice, &stat);
-        let base = |access| BaseRow {
+    fn base_of(stat: &Stat, access: Option<Access>) -> BaseRow {
+        BaseRow {
             complete: true,
             sum: None,
             kind: Kind::CharDevice,
             access,
+            details: None,
             size: 0,
-            mtime: source::mtime_of(&stat),
-            ctime: source::ctime_of(&stat),
+            mtime: source::mtime_of(stat),
+            ctime: source::ctime_of(stat),
             ino: stat.st_ino,
             dev: stat.st_dev,
             data: None,
             link_to: None,
             saved: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn where_ctime_may_be_mtime_only_a_further_name_is_certain() {
+        let mut stat = rustix::fs::stat("/dev/null").unwrap();
+        (stat.st_mtime, stat.st_mtime_nsec) = (1_700_000_000, 0);
+        (stat.st_ctime, stat.st_ctime_nsec) = (1_700_000_001, 0);
+        assert!(base_of(&stat, None).is_certainly_of(&stat));
+        stat.st_ctime = stat.st_mtime;
+        let mut base = base_of(&stat, None);
+        assert!(base.is_of(&stat) && !base.is_certainly_of(&stat));
+        base.link_to = Some(b"first".to_vec());
+        assert!(base.is_certainly_of(&stat));
+        base.size = 1;
+        assert!(!base.is_certainly_of(&stat), "it is another one");
+    }
+
+    #[test]
+    fn what_stat_gives_anyway_is_held_against_the_base() {
+        let stat = rustix::fs::stat("/dev/null").unwrap();
+        let access = source::access_of(Kind::CharDevice, &stat);
+        let base = |access| base_of(&stat, access);
         assert_eq!((access.rdev, access.mode & 0o666), ((1, 3), 0o666));
         assert!(base(Some(access)).is_of(&stat) && base(None).is_of(&stat));
         for other in [

@@ -315,6 +315,7 @@ fn base_of(stat: &Stat) -> BaseRow {
         sum: None,
         kind: Kind::File,
         access: None,
+        details: None,
         size: source::size_of(Kind::File, stat),
         mtime: source::mtime_of(stat),
         ctime: source::ctime_of(stat),

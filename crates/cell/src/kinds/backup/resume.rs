@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use capstan_catalog::row::Row;
 use capstan_catalog::version::{Merged, Overview, SavedRange};
-use capstan_disk_agent::walk::{BaseCursor, BaseRow, Saved};
+use capstan_disk_agent::walk::{BaseCursor, BaseRow, Details, Saved};
 use capstan_engine::message::Code;
 use capstan_format::entry::{ExtentKind, Kind, path_order};
 use capstan_format::id::SessionId;
@@ -68,6 +68,7 @@ impl<'a> Cursor<'a> {
             sum: if complete { overview.content_sum(row) } else { None },
             kind: e.kind,
             access: Some(e.into()),
+            details: Details::needed_of(e),
             size: e.size,
             mtime: e.mtime,
             ctime: e.ctime,
@@ -161,7 +162,9 @@ pub(crate) fn resumable<'a>(
         return Ok(None);
     };
     let mut view = VersionView::open(cell, version.id)?;
-    let opened = cell.add_keys(&mut view, false).and_then(|()| Ok(Merged::new(view.into_rows())?));
+    // Where times prove nothing, checksums tell what an earlier run has.
+    let opened =
+        cell.add_keys(&mut view, false).and_then(|()| Ok(Merged::with_sums(view.into_rows())?));
     match opened {
         Ok(merged) => {
             let mut cursor = Cursor::new(merged);

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_catalog::diff::{Aspect, LiveRows, differences};
 use capstan_catalog::listed::Listed;
 use capstan_catalog::row::Row;
+use capstan_disk_agent::ctime::proves_contents;
 use capstan_disk_agent::linux::source::{self, Buffers, DirHandle};
 use capstan_disk_agent::look::row_of;
 use capstan_disk_agent::owners::OwnerNames;
@@ -166,7 +167,8 @@ impl Proof {
             let still = after.is_some_and(|live| is_untouched(&row.entry, &live));
             match (same, still) {
                 (Some(true), true) => return Ok(By::Live),
-                (Some(false), true) => {
+                // Where ctime proves nothing, the live file may have changed.
+                (Some(false), true) if proves_contents(row.entry.mtime, row.entry.ctime) => {
                     return Err("its contents are others than those of the live file, which is \
                                 unchanged since the backup"
                         .to_owned());

@@ -177,6 +177,7 @@ impl<'a> Index<'a> {
             sum,
             kind: Kind::File,
             access: None,
+            details: None,
             size,
             mtime,
             ctime,

@@ -93,6 +93,8 @@ codes! {
     NotEncrypted,
     /// What an incremental builds on is not at hand.
     NoBase,
+    /// What an incremental builds on could not be read to its end.
+    BaseUnreadable,
     /// A backup is out of line with the object's earlier ones.
     Anomaly,
     /// A restored file is not what was recorded.
@@ -365,6 +367,13 @@ impl Code {
                 Warning,
                 "make the media of the earlier backups available, or give the key that opens their names; where a machine was renamed, \
                  `host` in its capstan.toml says what it was called",
+            ),
+            Self::BaseUnreadable => (
+                415,
+                "base-unreadable",
+                Error,
+                "`capstan idb check` says what is wrong, and `capstan catalog load` reads it from its medium; a backup with --full builds on \
+                 nothing",
             ),
             Self::Anomaly => (
                 410,

@@ -64,3 +64,44 @@ fn a_tape_that_is_gone_makes_a_full_and_says_so() {
     let errors = full["errors"].to_string();
     assert!(errors.contains("no-base") && errors.contains("a full backup is made"), "{full:#}");
 }
+
+/// The catalog of what a backup builds on got damaged at home, and its tape is not at hand: nothing says which of the base's files
+/// are gone. The session fails with that, and is no version that brings removed files back.
+#[test]
+fn a_base_that_cannot_be_read_to_its_end_fails_the_session() {
+    let lab = Lab::new();
+    Library::create(&lab.path("vtl"), &library_of(1, 5), 5).unwrap();
+    for n in 0..3000 {
+        lab.file(&format!("tree/{n:04}"), format!("{n}"));
+    }
+    assert_eq!(night(&lab, 0)["method"], "full");
+    is_silent_incremental(&night(&lab, 1));
+    lab.run(["library", "export", "vtape:vtl", "V00001L9", "--location", "bank"]).ok();
+    swap(&lab, "V00001L9", "CLN901L9");
+    // Its rows, behind the first of them: the index that was made of it stays.
+    let catalogs = std::fs::read_dir(lab.path("home/catalogs")).unwrap().map(|e| e.unwrap().path());
+    let of_rows = catalogs
+        .filter(|path| path.extension().is_some_and(|e| e == "catalog"))
+        .max_by_key(|path| path.metadata().unwrap().len())
+        .unwrap();
+    let mut bytes = std::fs::read(&of_rows).unwrap();
+    let (from, to) = (bytes.len() / 2, bytes.len() / 2 + 2000);
+    bytes[from..to].fill(0xff);
+    let mtime = of_rows.metadata().unwrap().modified().unwrap();
+    std::fs::write(&of_rows, bytes).unwrap();
+    std::fs::File::options().write(true).open(&of_rows).unwrap().set_modified(mtime).unwrap();
+    lab.sh("rm tree/29*");
+    for options in [&["--dry-run", "--incr"][..], &[], &["--incr"]] {
+        let args = ["backup", "tree", "--to", "vtape:vtl", "--name", "t", "--json"];
+        let run = lab.run([&args[..], options].concat());
+        let report: Value = serde_json::from_str(&run.stdout).unwrap();
+        assert_ne!(run.code, 0, "{options:?} {report:#}");
+        let said = report["errors"].to_string();
+        assert!(said.contains("base-unreadable") && said.contains("catalog"), "{report:#}");
+        assert_ne!(report["status"], "completed", "{report:#}");
+    }
+    assert_ne!(lab.run(["idb", "check"]).code, 0);
+    let full = lab.run(["backup", "tree", "--to", "vtape:vtl", "--name", "t", "--full"]);
+    full.ok();
+    comes_back(&lab, "t", &lab.path("tree"));
+}

@@ -139,4 +139,8 @@ pub trait BaseCursor: Send {
     ) -> Option<BaseRow>;
     /// What is left after the last name asked for.
     fn rest(&mut self, passed: &mut Vec<(Vec<u8>, Vec<u8>)>);
+    /// Whether it cannot be read any further. The walk ends then: it would take what the base has for what it lacks.
+    fn is_broken(&self) -> bool {
+        false
+    }
 }

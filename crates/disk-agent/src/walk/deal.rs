@@ -138,6 +138,10 @@ impl<'a, 'b> Deal<'a, 'b> {
         if let Some(cursor) = &mut self.base {
             let mut passed = Vec::new();
             base = cursor.find(&dir.path, &listed.name, &mut passed);
+            if cursor.is_broken() {
+                self.stopped = true;
+                return None;
+            }
             passed.into_iter().for_each(|(dir, name)| self.gone(dir, name));
             if let Some(row) = &base
                 && self.missed.met(dir, &listed.name, row)

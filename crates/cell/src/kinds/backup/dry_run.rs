@@ -90,12 +90,15 @@ impl Job<'_> {
         let ladder = Arc::new(Ladder::default());
         let mut cursor = self.cursor.take();
         let is_of_paths = matches!(self.request.source, Source::Paths(_));
+        let mut done = HandedOver::all();
         if let Some(stream) = self.streams(cell, keys, &ladder)?.pop().filter(|_| is_of_paths) {
             let backup = self.agent(Arc::new(Nowhere), &Arc::new(Meters::default()), stop);
             let base = cursor.as_mut().map(|c| c as &mut dyn BaseCursor);
             foresee(&backup, &self.plan.roots, base, stream, each)?;
+            done = done.built_on(cursor.as_ref());
+            self.say_base_failed(&done);
         }
-        let ending = self.ending(cell, &HandedOver::all(), stop.0.load(Relaxed), 0)?;
+        let ending = self.ending(cell, &done, stop.0.load(Relaxed), 0)?;
         let written = Written {
             media: &[],
             media_change_s: 0.0,

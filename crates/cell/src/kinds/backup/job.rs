@@ -22,7 +22,7 @@ use super::plan::Plan;
 use super::switched::say_missing;
 use super::{devices_of, no_match};
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::kinds::backup::known::ByInode;
 use crate::kinds::backup::resume::{Cursor, resumable};
 use crate::names;
@@ -63,23 +63,30 @@ pub(super) struct Job<'a> {
 pub(super) struct HandedOver {
     whole: std::result::Result<(), LinkClosed>,
     input_failed: Option<String>,
+    /// Why what it builds on could not be read to its end.
+    base_failed: Option<String>,
 }
 
 impl Default for HandedOver {
     fn default() -> Self {
-        Self { whole: Err(LinkClosed), input_failed: None }
+        Self { whole: Err(LinkClosed), ..Self::all() }
     }
 }
 
 impl HandedOver {
     /// All of it was.
     pub fn all() -> Self {
-        Self { whole: Ok(()), input_failed: None }
+        Self { whole: Ok(()), input_failed: None, base_failed: None }
+    }
+
+    /// The same, with what became of what it builds on.
+    pub fn built_on(self, base: Option<&Cursor<'_>>) -> Self {
+        Self { base_failed: base.and_then(Cursor::failed).map(|e| chain(e)), ..self }
     }
 
     /// Whether all of it was, and its input did not fail.
     pub fn is_well(&self) -> bool {
-        self.whole.is_ok() && self.input_failed.is_none()
+        self.whole.is_ok() && self.input_failed.is_none() && self.base_failed.is_none()
     }
 }
 
@@ -391,7 +398,16 @@ impl Job<'_> {
         if let Some(why) = failed {
             self.ears.say(Code::InputFailed, "disk agent", &self.plan.name, why.clone());
         }
+        self.say_base_failed(&handed_over);
         handed_over
+    }
+
+    /// Says that what it builds on could not be read to its end.
+    pub fn say_base_failed(&self, of: &HandedOver) {
+        if let Some(why) = &of.base_failed {
+            let text = format!("what this backup builds on could not be read to its end: {why}");
+            self.ears.say(Code::BaseUnreadable, "cell", &self.plan.name, text);
+        }
     }
 
     /// How it ended, where beside its own there are so many errors of its media.
@@ -406,8 +422,9 @@ impl Job<'_> {
             self.ears.stopped(&self.plan.name);
         }
         let errors = self.ears.error_count() + media_errors;
-        let status = match (of.whole.is_ok(), &of.input_failed, stopped) {
-            (false, ..) | (_, Some(_), false) => Status::Failed,
+        let failed = of.input_failed.is_some() && !stopped || of.base_failed.is_some();
+        let status = match (of.whole.is_ok(), failed, stopped) {
+            (false, ..) | (_, true, _) => Status::Failed,
             (.., true) => Status::Incomplete,
             _ if errors > 0 => Status::CompletedWithErrors,
             _ => Status::Completed,
@@ -422,7 +439,7 @@ impl Job<'_> {
         let cut = self.counters.cut.lock().clone();
         let lacks =
             cell.lacks_of_new(Said::so_far(&self.ears).but_cut(cut), self.label.base)?.into_list();
-        let ended = status != Status::Incomplete && of.whole.is_ok();
+        let ended = status != Status::Incomplete && of.whole.is_ok() && of.base_failed.is_none();
         let end = ended.then(|| SessionEnd {
             status: status.to_string(),
             ended_us: now_us(),
@@ -522,12 +539,12 @@ fn run_source(
     mut cursor: Option<Cursor<'_>>,
     mut streams: Vec<StreamOptions>,
 ) -> HandedOver {
-    let failed = |why: String| HandedOver { whole: Ok(()), input_failed: Some(why) };
+    let failed = |why: String| HandedOver { input_failed: Some(why), ..HandedOver::all() };
     let (name, input) = match &request.source {
         Source::Paths(_) => {
             let base = cursor.as_mut().map(|c| c as &mut dyn BaseCursor);
             let whole = backup.run(&plan.roots, base, streams);
-            return HandedOver { whole, input_failed: None };
+            return HandedOver { whole, ..HandedOver::all() }.built_on(cursor.as_ref());
         }
         Source::Stdin(name) => (name, Input::stdin(stop)),
         Source::Command(line, name) => (name, Input::command(line, stop)),
@@ -537,7 +554,7 @@ fn run_source(
         Err(e) => return failed(format!("cannot open the input, or start the command: {e}")),
     };
     let Some(stream) = streams.pop() else {
-        return HandedOver { whole: Ok(()), input_failed: None };
+        return HandedOver::all();
     };
     let path = match names::input_path(name) {
         Ok(path) => path,
@@ -546,11 +563,11 @@ fn run_source(
     match backup.run_input(path.as_bytes(), &mut input, stream) {
         Err(closed) => {
             input.give_up();
-            HandedOver { whole: Err(closed), input_failed: None }
+            HandedOver { whole: Err(closed), ..HandedOver::all() }
         }
         Ok(read) => {
             let read = read.map_err(|e| format!("cannot read the input: {e}"));
-            HandedOver { whole: Ok(()), input_failed: read.err().or(input.end().err()) }
+            HandedOver { input_failed: read.err().or(input.end().err()), ..HandedOver::all() }
         }
     }
 }

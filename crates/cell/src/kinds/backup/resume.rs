@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use capstan_catalog::CatalogError;
 use capstan_catalog::row::Row;
 use capstan_catalog::version::{Merged, Overview, SavedRange};
 use capstan_disk_agent::walk::{BaseCursor, BaseRow, Details, Saved};
@@ -22,13 +23,15 @@ pub(crate) struct Cursor<'a> {
     merged: Merged<'a>,
     head: Option<Row>,
     begun: bool,
+    /// Why no more of it can be read.
+    failed: Option<CatalogError>,
     /// Of a version that is gone on with: its sessions. What they have of a file can be referred to.
     goes_on_with: Vec<SessionId>,
 }
 
 impl<'a> Cursor<'a> {
     pub fn new(merged: Merged<'a>) -> Self {
-        Self { merged, head: None, begun: false, goes_on_with: Vec::new() }
+        Self { merged, head: None, begun: false, failed: None, goes_on_with: Vec::new() }
     }
 
     /// Whether all of it is encrypted, or nothing.
@@ -37,9 +40,17 @@ impl<'a> Cursor<'a> {
     }
 
     fn advance(&mut self) {
-        // What cannot be read is as if it had not been saved: it is read again.
-        self.head = self.merged.next().ok().flatten();
+        // Its end would say of all that comes after it that it is not there.
+        self.head = self.merged.next().unwrap_or_else(|e| {
+            self.failed.get_or_insert(e);
+            None
+        });
         self.begun = true;
+    }
+
+    /// Why it could not be read to its end.
+    pub fn failed(&self) -> Option<&CatalogError> {
+        self.failed.as_ref()
     }
 
     /// Whether a row's contents, as far as they are on media, are of this version and of one state of their file.
@@ -127,6 +138,10 @@ impl BaseCursor for Cursor<'_> {
             }
             self.advance();
         }
+    }
+
+    fn is_broken(&self) -> bool {
+        self.failed.is_some()
     }
 }
 

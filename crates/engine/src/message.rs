@@ -89,6 +89,8 @@ codes! {
     NotRestored,
     /// Something is encrypted and no key is at hand.
     Sealed,
+    /// What lies on a tape was encrypted by its drive, and its key is not at hand.
+    NeedsKey,
     /// A backup is not encrypted where others are.
     NotEncrypted,
     /// What an incremental builds on is not at hand.
@@ -354,6 +356,13 @@ impl Code {
                 "sealed",
                 Warning,
                 "set CAPSTAN_PASSPHRASE or CAPSTAN_KEY_FILE and do the same again",
+            ),
+            Self::NeedsKey => (
+                219,
+                "needs-key",
+                Error,
+                "set CAPSTAN_PASSPHRASE, CAPSTAN_KEY_FILE or CAPSTAN_RECOVERY_CODE, or have the drive given its keys by whoever manages \
+                 them, and run it again: nothing is damaged by this",
             ),
             Self::NotEncrypted => (
                 206,

@@ -261,6 +261,16 @@ impl TapeError {
         matches!(self, Self::Offline { .. } | Self::Unreachable(_))
     }
 
+    /// Whether only a key is wanted: that says nothing of the tape, nor of what lies on it.
+    pub fn needs_key(&self) -> bool {
+        matches!(self, Self::CannotDecrypt { .. } | Self::KeyNotOpen { .. })
+    }
+
+    /// Whether it says nothing of what lies on the tape: the drive is at fault, or a key is wanted.
+    pub fn spares_tape(&self) -> bool {
+        self.blames_drive() || self.needs_key()
+    }
+
     /// Whether others have it.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::NoDriveFree { .. })

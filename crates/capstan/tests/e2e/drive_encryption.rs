@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use capstan_tape::library::{Design, Library};
+use capstan_tape::{DriveKey, Spot};
 use serde_json::Value;
 
+use crate::changed_media::{on_tape, state};
 use crate::compare::same_by_rsync;
 use crate::independent_reader::Reader;
 use crate::support::{Lab, Run, below, finish, noise, report};
@@ -136,7 +138,6 @@ fn without_the_secret_nothing_is_written_and_all_that_is_known_is_shown() {
         &["restore", "t", "--to-tar", "t.tar"][..],
         &["verify", "t"],
         &["verify", "--medium", "V00001L9"],
-        &["drill", "t"],
         &["copy", "t", "--to", "disk"],
         &["catalog", "load", "t"],
     ] {
@@ -415,4 +416,46 @@ fn a_replaced_tape_of_an_array_can_be_erased() {
     lab.run(rebuild.split(' ')).ok();
     lab.run(["media", "erase", "vtape:vtl?tape=V00002L9", "--foreign"]).ok();
     lab.backed_up(["tree", "--to", "vtape:vtl?tape=V00002L9", "--name", "t"]);
+}
+
+/// Some of a tape was written with another key, as by a library that manages keys itself: nobody can say that it is damaged.
+#[test]
+fn what_needs_another_key_is_not_damaged() {
+    let lab = lab();
+    library(&lab, 1, 3);
+    tree(&lab, 3);
+    lab.backed_up(BACKUP);
+    lab.sh("cp -a tree first");
+    lab.file("tree/more", noise(77, 2_000_000));
+    let second = lab.backed_up(BACKUP);
+    assert_eq!(second["media"], serde_json::json!(["V00001L9"]));
+    // All files of the second session, block by block.
+    on_tape(&lab.path("vtl"), "V00001L9", |drive| {
+        let files = drive.locate_end().unwrap().file;
+        let key = DriveKey::new([9; 32]);
+        drive.locate(Spot { file: 3, block: 0, object: None }).unwrap();
+        drive.set_key(Some(&key)).unwrap();
+        for _ in 3..files {
+            for _ in 0..4 {
+                drive.write_block(&[b'x'; 1 << 18]).unwrap();
+            }
+            drive.write_filemark().unwrap();
+        }
+        drive.sync().unwrap();
+    });
+    for args in [
+        &["verify", "t"][..],
+        &["verify", "--medium", "V00001L9"],
+        &["restore", "t", "--into", "out"],
+        &["copy", "t", "--to", "disk"],
+        &["media", "repair", "V00001L9"],
+        &["verify", "t"],
+    ] {
+        let run = lab.run(args);
+        assert_ne!(run.code, 0, "{args:?} {}", run.stderr);
+        let text = format!("{}{}", run.stdout, run.stderr);
+        assert!(text.contains("encrypted with another key"), "{args:?}: {text}");
+        assert!(!text.contains("[damaged]"), "{args:?}: {text}");
+        assert_ne!(state(&lab, "V00001L9"), "damaged", "{args:?}: {text}");
+    }
 }

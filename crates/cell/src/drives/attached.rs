@@ -4,6 +4,7 @@ use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::attached::NewAttachment;
 use capstan_devices::file::FileMedium;
+use capstan_engine::message::Code;
 use capstan_format::attachment::{Attachment, AttachmentKind};
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_format::lock::VersionLock;
@@ -11,7 +12,7 @@ use capstan_format::lock::VersionLock;
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::media::shown;
-use crate::reading::unread::of_way_to_device;
+use crate::reading::unread::{code_of_device, of_way_to_device};
 use crate::session::now_us;
 
 /// What an attachment says.
@@ -28,7 +29,14 @@ pub(crate) struct Attached {
     whole: Vec<Attachment>,
     damaged: Vec<DamagedAttachment>,
     /// What could not be read now, and why: that tells nothing of it.
-    unread: Vec<(String, String)>,
+    unread: Vec<UnreadAttachment>,
+}
+
+/// An attachment that could not be read now, and why.
+pub(crate) struct UnreadAttachment {
+    pub code: Code,
+    pub what: String,
+    pub why: String,
 }
 
 /// An attachment that cannot be read, and why.
@@ -57,7 +65,8 @@ impl Attached {
                     Some(why) => {
                         let what =
                             format!("{} {} of {}", of.attachment, of.number.0, medium.path());
-                        self.unread.push((what, why));
+                        let code = code_of_device(&e);
+                        self.unread.push(UnreadAttachment { code, what, why });
                     }
                     None => self.damaged.push(DamagedAttachment { it: of, why: chain(&e) }),
                 }
@@ -67,7 +76,7 @@ impl Attached {
     }
 
     /// Those that could not be read now, and why.
-    pub fn unread(&self) -> &[(String, String)] {
+    pub fn unread(&self) -> &[UnreadAttachment] {
         &self.unread
     }
 

@@ -366,7 +366,7 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
         Some(tape) if tape.is_busy() => CellError::InUse(text),
         // It is where it should be.
         Some(tape) if tape.blames_tape() => CellError::BadInput(text),
-        Some(tape) if tape.blames_drive() => not_now(&cell.idb, medium.id, &why),
+        Some(tape) if tape.spares_tape() => not_now(&cell.idb, medium.id, &why),
         of_tape => {
             let text = match is_put_in(&cell.devices, medium) {
                 true => format!("{text}; {PUT_IN}"),

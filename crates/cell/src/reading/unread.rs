@@ -3,6 +3,7 @@
 
 use capstan_catalog::places::Place;
 use capstan_devices::DeviceError;
+use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
 use capstan_media_agent::reader::ReadError;
@@ -11,10 +12,10 @@ use capstan_tape::TapeError;
 use crate::error::{CellError, chain};
 use crate::reading::known_media::{OpenMedia, is_far};
 
-/// What a drive or a robot said, where that failed, and not what was to be read.
+/// What a drive or a robot said, where that failed or a key is wanted, and not what was to be read.
 fn of_way_to_tape(e: &TapeError) -> Option<String> {
     let is_of_robot = matches!(e, TapeError::Robot { .. } | TapeError::Library { .. });
-    (e.blames_drive() || e.is_busy() || e.is_away() || is_of_robot).then(|| chain(e))
+    (e.spares_tape() || e.is_busy() || e.is_away() || is_of_robot).then(|| chain(e))
 }
 
 /// Why a device could not be read now, where that tells nothing of what lies there.
@@ -42,13 +43,38 @@ pub(crate) fn of_way(e: &ReadError) -> Option<String> {
     }
 }
 
+/// What is said of a device that could not be read now.
+pub(crate) fn code_of_device(e: &DeviceError) -> Code {
+    let array = match e {
+        DeviceError::ArrayBroken { source, .. } => source.of_tape(),
+        _ => None,
+    };
+    code_of(e.of_tape().or(array))
+}
+
+/// What is said of a medium that could not be read now.
+pub(crate) fn code_of_read(e: &ReadError) -> Code {
+    match e {
+        ReadError::Device(e) => code_of_device(e),
+        ReadError::Io { source, .. } => code_of(source.get_ref().and_then(|e| e.downcast_ref())),
+        _ => Code::DeviceFailed,
+    }
+}
+
+fn code_of(e: Option<&TapeError>) -> Code {
+    match e {
+        Some(e) if e.needs_key() => Code::NeedsKey,
+        _ => Code::DeviceFailed,
+    }
+}
+
 /// The error for a medium that cannot be read now, for such a reason.
 pub(crate) fn not_now(idb: &Idb, medium: MediumId, why: &str) -> CellError {
     let label = idb.medium(medium).ok().flatten().map(|row| row.label);
     let name = label.map_or_else(|| medium.short(), |label| format!("'{label}'"));
     let text = format!(
-        "medium {name} could not be read now: {why}; that says nothing of what is on it: do it again, with another drive or when this \
-         one is well"
+        "medium {name} could not be read now: {why}; that says nothing of what is on it: do it again when that is mended, or with \
+         another drive"
     );
     CellError::Away { medium, why: format!("which could not be read now: {why}"), text }
 }

@@ -86,7 +86,7 @@ impl ArraySegment {
     fn read_of(&self, part: &Part, out: &mut [u8], at: u64) -> usize {
         part.file.read_at(out, at).unwrap_or_else(|e| {
             let tape = e.get_ref().and_then(|e| e.downcast_ref::<TapeError>());
-            if let Some(tape) = tape.filter(|tape| tape.blames_drive()) {
+            if let Some(tape) = tape.filter(|tape| tape.spares_tape()) {
                 self.unread.lock().get_or_insert_with(|| tape.to_string());
             }
             0

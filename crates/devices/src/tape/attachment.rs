@@ -51,7 +51,7 @@ pub(super) fn find(
             }
         }
         Ok(None) => return Ok(None),
-        Err(e) if e.blames_drive() => return Err(e),
+        Err(e) if e.spares_tape() => return Err(e),
         Err(_) => {}
     }
     Ok(end_of(tape, key, number)?.map(|end| end.attachment))
@@ -65,7 +65,7 @@ fn end_of(
 ) -> Result<Option<AttachmentEnd>, TapeError> {
     match block_at(tape, key, at(catalog_file(number), 0)) {
         Ok(block) => Ok(block.and_then(|block| AttachmentEnd::decode(&block).ok())),
-        Err(e) if e.blames_drive() => Err(e),
+        Err(e) if e.spares_tape() => Err(e),
         Err(_) => Ok(None),
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn has_both_records(
 ) -> Result<bool, TapeError> {
     let first = match block_at(tape, key, at(data_file(of.number), 0)) {
         Ok(block) => block.and_then(|block| AttachmentHeader::decode(&block).ok()),
-        Err(e) if e.blames_drive() => return Err(e),
+        Err(e) if e.spares_tape() => return Err(e),
         Err(_) => None,
     };
     Ok(first.is_some() && end_of(tape, key, of.number)?.is_some())

@@ -34,7 +34,7 @@ use crate::error::{CellError, Result, chain};
 use crate::kinds::restore::files_known;
 use crate::observe::{Observer, Stop};
 use crate::reading::known_media::all_away;
-use crate::reading::unread::{of_way, of_way_to_device};
+use crate::reading::unread::{code_of_device, code_of_read, of_way, of_way_to_device};
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::VerifyRequest;
@@ -127,13 +127,8 @@ impl Cell {
                 let mut read = Verified::default();
                 // What could not be read now, which is no fault of the medium.
                 let mut unread = 0;
-                let mut say_unread = |what: &str, why: &str| {
-                    ears.say(
-                        Code::DeviceFailed,
-                        "media agent",
-                        what,
-                        format!("it could not be read now: {why}"),
-                    );
+                let mut say_unread = |code: Code, what: &str, why: &str| {
+                    ears.say(code, "media agent", what, format!("it could not be read now: {why}"));
                     unread += 1;
                 };
                 part.say_missing(&ears);
@@ -152,7 +147,7 @@ impl Cell {
                     let what = format!("segment {} of {}", number.0, part.medium.path());
                     if let Err(e) = part.medium.check_spare(*number) {
                         match of_way_to_device(&e) {
-                            Some(why) => say_unread(&what, &why),
+                            Some(why) => say_unread(code_of_device(&e), &what, &why),
                             None => ears.say(Code::Damaged, "media agent", &what, chain(&e)),
                         }
                     }
@@ -169,11 +164,12 @@ impl Cell {
                     closed += frames.closed;
                     lap.busy(meters.of(Stage::Device));
                     let is_stopped = stop.0.load(Relaxed);
-                    if let Some(why) = scanned.as_ref().err().and_then(of_way)
+                    if let Err(e) = &scanned
+                        && let Some(why) = of_way(e)
                         && !is_stopped
                     {
                         damage.take_unread(self, &part, *number, &why);
-                        say_unread(&what, &why);
+                        say_unread(code_of_read(e), &what, &why);
                         continue;
                     }
                     match scanned {
@@ -202,7 +198,9 @@ impl Cell {
                     lap.busy(meters.of(Stage::Cpu));
                 }
                 if !stop.0.load(Relaxed) {
-                    attachments.unread().iter().for_each(|(what, why)| say_unread(what, why));
+                    for of in attachments.unread() {
+                        say_unread(of.code, &of.what, &of.why);
+                    }
                     say_lost(attachments, &part.medium, &ears);
                 }
                 let is_all = unread == 0 && !stop.0.load(Relaxed);

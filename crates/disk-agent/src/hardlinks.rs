@@ -11,7 +11,7 @@ use rustix::fs::Stat;
 
 use crate::ctime;
 use crate::linux::source;
-use crate::spill::spill_file;
+use crate::spill::{of_spill, spill_file};
 
 /// Bytes of paths kept in memory.
 const IN_MEMORY: u64 = 16 << 20;
@@ -120,7 +120,7 @@ impl HardLinks {
         }
         let Some((file, end)) = &mut self.spill else { return Err(io::ErrorKind::Other.into()) };
         let at = *end;
-        file.write_all_at(path, at)?;
+        file.write_all_at(path, at).map_err(of_spill)?;
         *end += path.len() as u64;
         Ok(First::Spilled { at, len: path.len() as u32 })
     }

@@ -8,7 +8,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use capstan_format::entry::Kind;
 
 use crate::linux::source::Listed;
-use crate::spill::spill_file;
+use crate::spill::{of_spill, spill_file};
 
 /// Bytes of names kept in memory before a run is written.
 const IN_MEMORY: usize = 4 << 20;
@@ -32,6 +32,10 @@ impl Gather {
     }
 
     fn spill(&mut self) -> io::Result<()> {
+        self.write_run().map_err(of_spill)
+    }
+
+    fn write_run(&mut self) -> io::Result<()> {
         self.names.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let mut out = BufWriter::new(spill_file()?);
         for n in self.names.drain(..) {
@@ -81,7 +85,7 @@ impl Sorted {
             Self::Memory(names) => Ok(names.next()),
             Self::Runs { runs, heads } => {
                 let Some(Reverse((name, i, kind, ino))) = heads.pop() else { return Ok(None) };
-                if let Some(n) = read_name(&mut runs[i])? {
+                if let Some(n) = read_name(&mut runs[i]).map_err(of_spill)? {
                     heads.push(Reverse((n.name, i, n.kind, n.ino)));
                 }
                 Ok(Some(Listed { name, kind, ino }))

@@ -128,6 +128,8 @@ pub enum WalkEvent<'a> {
     LeftOut(&'a [u8], &'static str),
     /// Could not be listed; whether what the base has of it is kept.
     Failed(&'a [u8], Errno, bool),
+    /// Its names could not be sorted, as a temporary file failed, and why; whether what the base has of it is kept.
+    NotSorted(&'a [u8], &'a str, bool),
     /// A root is not there, or cannot be reached; whether what the base has of it is kept.
     NoRoot(&'a [u8], Errno, bool),
     /// A root is what is written to, or the home.
@@ -376,7 +378,7 @@ impl Walker<'_> {
         let sorted = match listed.and_then(|()| gather.sorted()) {
             Ok(sorted) => sorted,
             Err(e) => {
-                deal.failed(&dir.path, errno(&e));
+                deal.not_listed(&dir.path, &e);
                 return None;
             }
         };
@@ -407,7 +409,7 @@ impl Walker<'_> {
                 Ok(Some(listed)) => listed,
                 Ok(None) => break,
                 Err(e) => {
-                    deal.failed(&dir.path, errno(&e));
+                    deal.not_listed(&dir.path, &e);
                     break;
                 }
             };

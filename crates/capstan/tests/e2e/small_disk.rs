@@ -160,3 +160,31 @@ fn a_disk_that_has_no_room_for_a_second_full_is_said_in_time() {
     nights.lab.run(["status"]).ok();
     nights.comes_back();
 }
+
+/// The names of a large directory are sorted in temporary files: where these have no room, it is said where, and what to do.
+#[test]
+fn a_full_directory_for_temporary_files_is_named() {
+    let lab = Lab::new();
+    if !loop_devices() {
+        return skip("nothing can be mounted here");
+    }
+    lab.sh("mkdir temp big");
+    let mount = Mount::new(&["-t", "tmpfs", "-o", "size=64k", "none"], &lab.path("temp"));
+    lab.sh("python3 -c 'for n in range(20000): open(\"big/%0230d\" % n, \"w\").close()'");
+    let run = |dir: &str| {
+        let mut command = lab.program(env!("CARGO_BIN_EXE_capstan"));
+        command.env("TMPDIR", lab.path(dir)).env("CAPSTAN_HOME", lab.path("home"));
+        finish(command.args(["backup", "big", "--to", "medium", "--name", "t"]))
+    };
+    let (full, none) = (run("temp"), run("no-such-directory"));
+    drop(mount);
+    for (run, dir, why) in
+        [(full, "temp", "no space left on device"), (none, "no-such-directory", "no such file")]
+    {
+        let dir = lab.path(dir).display().to_string();
+        assert_eq!(run.code, 3, "{}", run.stderr);
+        for said in [&*dir, why, "TMPDIR", "not-listed"] {
+            assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
+        }
+    }
+}

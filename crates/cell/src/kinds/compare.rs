@@ -316,6 +316,11 @@ fn not_walked(event: WalkEvent<'_>, closed: &Mutex<Vec<Vec<u8>>>, ears: &Ears<'_
             closed.lock().push(path.to_vec());
             ears.say(Code::LeftOut, "disk agent", &shown(path), format!("not compared: {why}"));
         }
+        WalkEvent::NotSorted(path, e, _) => {
+            closed.lock().push(path.to_vec());
+            let why = format!("cannot be compared: {e}");
+            ears.say(Code::NotListed, "disk agent", &shown(path), why);
+        }
         WalkEvent::Failed(path, e, _) | WalkEvent::NoRoot(path, e, _) => {
             closed.lock().push(path.to_vec());
             let text = crate::error::plain(&std::io::Error::from(e));

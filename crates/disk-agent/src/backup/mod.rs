@@ -382,6 +382,10 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
                 format!("it is there and cannot be entered, as if it were not: {}", below(kept));
             say(listener, Code::NotMounted, path, why);
         }
+        WalkEvent::NotSorted(path, e, kept) => {
+            let why = format!("cannot sort what the directory lists: {e}; {}", below(kept));
+            say(listener, Code::NotListed, path, why);
+        }
         WalkEvent::Failed(path, e, kept) => {
             let why = format!("cannot list the directory: {}; {}", text(e), below(kept));
             say(listener, Code::NotListed, path, why);

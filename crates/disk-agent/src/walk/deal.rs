@@ -9,11 +9,14 @@ use capstan_engine::meter::{Lap, Stage};
 use capstan_format::entry::{Kind, join};
 use rustix::io::Errno;
 
-use super::{BaseCursor, BaseRow, GROUP, Group, LeftOut, WalkEvent, WalkItem, Walker, is_inside};
+use super::{
+    BaseCursor, BaseRow, GROUP, Group, LeftOut, WalkEvent, WalkItem, Walker, errno, is_inside,
+};
 use crate::entered::Entered;
 use crate::linux::source::{self, DirHandle, Listed};
 use crate::missed::{Missed, Stays};
 use crate::mounts::{Role, Seen, Unmounted, Within, seen};
+use crate::spill::is_of_spill;
 
 /// A subdirectory that was dealt and is to be entered.
 pub(super) struct Given {
@@ -101,6 +104,16 @@ impl<'a, 'b> Deal<'a, 'b> {
         if is_there {
             self.missed.dir(path.to_vec());
         }
+    }
+
+    /// The names of a directory could not be listed, or not be sorted.
+    pub fn not_listed(&mut self, path: &[u8], e: &std::io::Error) {
+        if !is_of_spill(e) {
+            return self.failed(path, errno(e));
+        }
+        let why = e.to_string();
+        (self.walker.event)(WalkEvent::NotSorted(path, &why, self.base.is_some()));
+        self.missed.dir(path.to_vec());
     }
 
     /// A directory is there and cannot be entered as if it were not. What the base has of it stays.

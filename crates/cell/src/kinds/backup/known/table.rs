@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
-use capstan_disk_agent::spill::spill_file;
+use capstan_disk_agent::spill::{of_spill, spill_file};
 use capstan_format::entry::Timestamp;
 
 /// Bytes of a file on disk.
@@ -144,7 +144,7 @@ impl Table {
     /// Adds a file; an error if there is no room on disk.
     pub fn add(&mut self, known: Known) -> io::Result<()> {
         if self.memory.len() >= self.most {
-            self.spill()?;
+            self.spill().map_err(of_spill)?;
         }
         self.memory.push(known);
         Ok(())
@@ -154,8 +154,7 @@ impl Table {
     pub fn finish(&mut self) -> io::Result<()> {
         self.memory.sort_unstable_by_key(|known| known.ino);
         if !self.runs.is_empty() {
-            self.spill()?;
-            self.merge()?;
+            self.spill().and_then(|()| self.merge()).map_err(of_spill)?;
             self.memory = Vec::new();
         }
         Ok(())

@@ -68,11 +68,12 @@ impl Idb {
                 let key = decode::parsed(&row, "key_id")?;
                 found.push(Dangling::Key(decode::parsed(&row, "id")?, key));
             }
-            // An incremental of which nothing changed has nothing of its own.
+            // An incremental of which nothing changed has nothing of its own, nor has what was made of nothing.
             let sql = "SELECT v.id FROM versions v WHERE NOT v.null_device \
                        AND v.base_id IS NULL AND v.status IN ('completed', 'completed_with_errors') AND NOT EXISTS \
                        (SELECT 1 FROM stream_parts p JOIN segment_places l \
-                       ON l.segment_id = p.segment_id WHERE p.version_id = v.id)";
+                       ON l.segment_id = p.segment_id WHERE p.version_id = v.id) \
+                       AND COALESCE((SELECT MAX(s.files + s.dirs) FROM sessions s WHERE s.version_id = v.id), 1) > 0";
             for row in sql::query(sql).fetch_all(&mut *conn).await? {
                 let id = decode::parsed(&row, "id")?;
                 if !is_given_up(conn, id).await? {

@@ -438,6 +438,14 @@ pub(crate) fn hint(error: &(dyn DatabaseError + 'static)) -> Option<&'static str
     }
 }
 
+/// Whether a database had no memory for what was asked.
+pub(crate) fn is_for_want_of_memory(error: &(dyn DatabaseError + 'static)) -> bool {
+    match error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>() {
+        Some(error) => error.code() == "53200",
+        None => sqlite::primary(error) == Some(sqlite::NOMEM),
+    }
+}
+
 /// SQLite would say that it cannot open its file, which is true of much.
 fn refuse_read_only(home: &Path) -> Result<()> {
     // What else is wrong with the home is said where that is opened.

@@ -174,6 +174,12 @@ impl IdbError {
         Self::Sql { what, place, hint, source: Box::new(source) }
     }
 
+    /// Whether there was no memory for it: that says nothing of the database.
+    pub fn is_for_want_of_memory(&self) -> bool {
+        let Self::Sql { source, .. } = self else { return false };
+        matches!(&**source, sqlx::Error::Database(e) if db::is_for_want_of_memory(&**e))
+    }
+
     /// Whether the mistake is in what an administrator set up: nothing was done.
     pub const fn is_bad_input(&self) -> bool {
         matches!(self, Self::Config { .. } | Self::Mismatch(_) | Self::IsRead { .. })

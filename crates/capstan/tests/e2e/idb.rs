@@ -405,3 +405,17 @@ fn each_mirror_has_a_backup_of_the_database() {
         assert!(sessions.contains("  t  "), "{place}: {sessions}");
     }
 }
+
+/// A version that was made of nothing lacks nothing.
+#[test]
+fn a_check_takes_a_version_of_nothing_for_whole() {
+    let lab = lab();
+    let nothing = ["backup", "/", "--to", "medium", "--name", "none", "--exclude", "/*"];
+    lab.run(nothing).ok();
+    lab.run([&nothing[..], &["--full"]].concat()).ok();
+    lab.run(["idb", "check"]).ok();
+    // One that had something is missed as before.
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    lab.sh("rm medium/00*.segment");
+    assert_ne!(lab.run(["idb", "check"]).code, 0);
+}

@@ -43,6 +43,8 @@ const IOERR_SHMSIZE: u32 = 4874;
 
 /// The primary result code of a database that is not well-formed.
 const CORRUPT: u32 = 11;
+/// The primary result code of one that has no memory left.
+pub(crate) const NOMEM: u32 = 7;
 
 const FULL: &str = "its file system is full: make room and try again";
 
@@ -237,7 +239,7 @@ pub(super) fn is_busy(fault: &Fault) -> bool {
 }
 
 /// The primary result code.
-fn primary(error: &dyn DatabaseError) -> Option<u32> {
+pub(crate) fn primary(error: &dyn DatabaseError) -> Option<u32> {
     Some(error.code()?.parse::<u32>().ok()? & 0xff)
 }
 
@@ -276,6 +278,9 @@ pub(crate) fn hint(error: &dyn DatabaseError) -> Option<&'static str> {
         // What is shared by processes beside the database could not be made larger.
         10 if code == IOERR_SHMSIZE => FULL,
         5 | 6 => "another process keeps it locked: wait for that to end and try again",
+        NOMEM => {
+            "there is no memory left: end other programs, or give this machine more, and try again"
+        }
         8 => "it is read-only: check its owner and mode and how its file system is mounted",
         10 => "its disk reports errors: check the disk and the system log",
         11 | 26 => {

@@ -18,14 +18,18 @@ const EVERY_US: i64 = 86_400_000_000;
 impl Cell {
     /// Says it where pages of the database are damaged. What was asked for is done all the same: data on media do not rest on it.
     pub(crate) fn check_pages(&self, ears: &Ears<'_>) {
-        if let Some(why) = self.damaged_pages() {
-            ears.say(Code::IdbDamaged, "cell", &self.home.display().to_string(), why);
-        }
+        let Err(e) = self.sound_pages() else { return };
+        // What could not be looked at for want of memory is not damaged by that.
+        let code = match is_for_want_of_memory(&e) {
+            true => Code::Adapted,
+            false => Code::IdbDamaged,
+        };
+        ears.say(code, "cell", &self.home.display().to_string(), chain(&e));
     }
 
     /// In a sentence, that pages of the database are damaged, and what to do; nothing where they are whole.
     pub fn damaged_pages(&self) -> Option<String> {
-        self.sound_pages().err().map(|why| chain(&why))
+        self.sound_pages().err().filter(|e| !is_for_want_of_memory(e)).map(|why| chain(&why))
     }
 
     /// Refuses a database of which pages are damaged: a backup of it must not take the place of a whole one, and what removes data, or
@@ -61,4 +65,8 @@ impl Cell {
         let since = at.map(|at| now_us().saturating_sub(at));
         Ok(since.is_some_and(|since| (0..EVERY_US).contains(&since)))
     }
+}
+
+fn is_for_want_of_memory(e: &CellError) -> bool {
+    matches!(e, CellError::Idb(e) if e.is_for_want_of_memory())
 }

@@ -1,7 +1,8 @@
 //! `capstan stage`, and `capstan media retire`: from arguments to a request.
 
 use capstan_cell::Cell;
-use capstan_cell::stage::{RetireRequest, StageRequest};
+use capstan_cell::request::StageRequest;
+use capstan_cell::stage::RetireRequest;
 
 use crate::args::{Global, RetireArgs, StageArgs};
 use crate::exit::Failure;

@@ -377,3 +377,26 @@ pub enum Which {
     /// All.
     All,
 }
+
+/// What is to be staged, and where to.
+#[derive(Debug, Clone)]
+pub struct StageRequest {
+    /// A pool, or a medium on disk: its label, id or device.
+    pub source: String,
+    /// Where to.
+    pub device: Address,
+    /// The pool whose media take the place of the device.
+    pub pool: Option<String>,
+    /// Only versions that were begun before, in microseconds since 1970.
+    pub begun_before_us: Option<i64>,
+    /// The newest that have no more than so many bytes together stay.
+    pub keep: Option<u64>,
+    /// Block size of a new medium in bytes.
+    pub block_size: Option<u32>,
+    /// Whether a medium is made though another one was there, or a disk is not mounted there.
+    pub new_medium: bool,
+    /// Whether the tape drive is to encrypt; if not said, where the tape is encrypted by its drive.
+    pub encrypt: Option<Encrypt>,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Cell;
 use crate::drives::library::{self, Cleaned};
+use crate::drives::uses::Uses;
 use crate::error::{CellError, Result, chain};
 use crate::media::DRIVES_MAX;
 use crate::report::Report;
@@ -35,15 +36,6 @@ pub struct DirtyDrive {
     pub why: String,
     /// The process that found it so.
     pub pid: u32,
-}
-
-/// How far a cleaning tape is used up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Uses {
-    /// How often this cell used it.
-    pub used: u64,
-    /// How many uses are left, where that is known.
-    pub left: Option<u32>,
 }
 
 impl Cell {

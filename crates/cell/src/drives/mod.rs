@@ -7,3 +7,4 @@ pub(crate) mod eject;
 pub mod library;
 pub(crate) mod robots;
 pub(crate) mod tapes_wanted;
+pub(crate) mod uses;

@@ -3,8 +3,10 @@
 pub mod away_files;
 pub(crate) mod bring;
 pub(crate) mod contents;
+pub(crate) mod frame_check;
 pub(crate) mod known_media;
 pub(crate) mod known_medium;
+pub(crate) mod losses;
 pub(crate) mod random;
 pub(crate) mod replica_used;
 pub(crate) mod replicas;

@@ -217,6 +217,14 @@ pub(crate) fn adds_much(kind: &str) -> bool {
     kind == "backup" || kind == "import" || kind == CONSOLIDATE
 }
 
+/// Whether a version was made by a consolidation.
+pub(crate) fn is_consolidation(
+    cell: &crate::Cell,
+    version: &capstan_idb::Version,
+) -> crate::error::Result<bool> {
+    Ok(cell.idb.sessions_of_version(version.id)?.iter().any(|s| s.kind == CONSOLIDATE))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,10 +21,11 @@ use jiff::tz::TimeZone;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
-use crate::media::{Condition, LEAST_SPACE, MediumInfo, MediumState};
+use crate::media::{LEAST_SPACE, MediumInfo, MediumState};
 use crate::session::now_us;
-use crate::supply::tapes::has_no_drive;
+use crate::supply::queue::has_no_drive;
 use crate::supply::unfit::a_few;
+use crate::supply::usable::unusable;
 use crate::versions::away_media::AwayMedium;
 use crate::versions::damaged::Stays;
 use crate::versions::damaged::Unsound;
@@ -294,39 +295,6 @@ impl Asked<'_> {
     }
 }
 
-/// Why a medium cannot be written to, if so.
-pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
-    match m.state {
-        MediumState::Exported => {
-            let to = m.management.exported_to.as_deref().filter(|to| !to.is_empty());
-            return Some(to.map_or("is exported".to_owned(), |to| format!("is exported to {to}")));
-        }
-        MediumState::Changed => {
-            return Some(match &m.management.changed_why {
-                Some(why) => format!("is not as it was last written ({why})"),
-                None => "is not as it was last written".to_owned(),
-            });
-        }
-        MediumState::Damaged => return Some("is damaged".to_owned()),
-        MediumState::Blank => return Some("is not initialised".to_owned()),
-        MediumState::Protected => return Some("holds what must stay".to_owned()),
-        MediumState::Full => return Some("is full".to_owned()),
-        MediumState::Retired => return Some("is retired".to_owned()),
-        // Why it is poor is said below.
-        MediumState::Free | MediumState::Appendable | MediumState::Expired | MediumState::Poor => {}
-        // Where it is comes first.
-        MediumState::Foreign => {}
-    }
-    if let Some(why) = &m.absent {
-        return Some(format!("is not in {}: {why}", m.medium.device));
-    }
-    if m.foreign {
-        return Some("belongs to another cell".to_owned());
-    }
-    (m.condition == Condition::Poor)
-        .then(|| format!("is in poor condition ({})", m.reasons.join(", ")))
-}
-
 /// The error for a pool without a usable medium: it names what is needed.
 fn needed(pool: &Pool, set: Option<RotationSet>, unfit: &[(String, String)]) -> CellError {
     let of = set.map_or(String::new(), |set| format!(" for its {set} set"));
@@ -369,6 +337,7 @@ pub(crate) fn local_date(us: i64) -> Date {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::media::Condition;
     use crate::supply::pools::PoolInfo;
     use capstan_idb::{Allocation, Holdings, Management};
     use jiff::civil::date;

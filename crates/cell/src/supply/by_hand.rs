@@ -12,9 +12,10 @@ use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::shown;
-use crate::supply::allocate::unusable;
-use crate::supply::tapes::{OUT_OF_REACH, Queue};
+use crate::supply::queue::OUT_OF_REACH;
+use crate::supply::queue::Queue;
 use crate::supply::unfit::{PassedOver, why_passed};
+use crate::supply::usable::unusable;
 
 /// Which tapes a session takes.
 #[derive(Debug, Clone, Default)]

@@ -8,11 +8,13 @@ pub(crate) mod label_rule;
 pub(crate) mod labels;
 pub(crate) mod media_changes;
 pub(crate) mod pools;
+pub(crate) mod queue;
 pub(crate) mod scratch;
 pub(crate) mod seen;
 pub(crate) mod tape_arrays;
 pub(crate) mod tapes;
 pub(crate) mod unfit;
+pub(crate) mod usable;
 
 use crate::drives::drive_key::ByDrive;
 

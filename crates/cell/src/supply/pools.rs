@@ -6,8 +6,8 @@ use capstan_idb::{Allocation, Pool, RotationSet};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::{MediumInfo, check_location};
-use crate::supply::allocate::unusable;
 use crate::supply::label_rule::LabelRule;
+use crate::supply::usable::unusable;
 
 /// The longest name of a pool, in bytes.
 const NAME_MAX: usize = 64;

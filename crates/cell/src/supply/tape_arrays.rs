@@ -25,7 +25,8 @@ use crate::media::libraries::is_of;
 use crate::media::{BLOCK_SIZE, MediumState, label_of, lacking_tapes};
 use crate::observe::Silent;
 use crate::supply::Wanted;
-use crate::supply::tapes::{Candidate, has_no_drive};
+use crate::supply::queue::has_no_drive;
+use crate::supply::tapes::Candidate;
 use crate::supply::unfit::{PassedOver, Unfit, why_passed};
 
 /// A medium that was opened to write, and held if it was to be.

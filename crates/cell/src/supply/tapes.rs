@@ -10,15 +10,14 @@ use std::collections::HashMap;
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::host::DeviceHost;
-use capstan_devices::queue::Wait;
 use capstan_devices::tape::Trial;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, TapeIs};
 use capstan_media_agent::mirror::{LostMirror, LostPart, Member};
 use capstan_media_agent::writer::{OnMedia, WriteError};
+use capstan_tape::Media;
 use capstan_tape::changer::Held;
-use capstan_tape::{Media, TapeError};
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
@@ -28,6 +27,7 @@ use crate::media::{MediumInfo, MediumState, WriteFailure};
 use crate::session::now_us;
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
+use crate::supply::queue::{Queue, has_no_drive};
 use crate::supply::seen::why_not;
 use crate::supply::unfit::{IS_FULL, PassedOver, Unfit, why_passed};
 
@@ -196,7 +196,7 @@ impl Cell {
             MediumState::Appendable => (0, -info.holdings.last_us.unwrap_or(0)),
             _ => (1, place as i64),
         };
-        let why = match crate::supply::allocate::unusable(info) {
+        let why = match crate::supply::usable::unusable(info) {
             None if info.state == MediumState::Expired => {
                 Some("holds nothing that must stay, and can be recycled".to_owned())
             }
@@ -370,72 +370,8 @@ impl Cell {
 
 /// WORM tapes with nothing on them come behind all others.
 const WORM_LAST: u8 = 10;
-/// Why a medium of a pool was passed over that may be free soon.
-const IN_USE: &str = "is in use";
-/// Why one was that was not to be had.
-pub(crate) const OUT_OF_REACH: &str = "is out of reach now";
 /// Why one was that somebody else changed.
 pub(crate) const NOT_AS_WRITTEN: &str = "is not as it was last written";
-
-/// A session that chooses among the media of a pool, and waits where others have all that would do.
-pub(crate) struct Queue {
-    devices: DeviceHost,
-    wait: Wait,
-    /// What others have.
-    busy: Option<CellError>,
-}
-
-impl Queue {
-    pub fn begin(devices: &DeviceHost) -> Self {
-        Self { devices: devices.clone(), wait: devices.queue().wait(), busy: None }
-    }
-
-    /// One may do: nothing is waited for while it is tried.
-    pub fn tries_one(&mut self) {
-        self.wait.is_tried();
-    }
-
-    /// One did. The next one is waited for anew, as long as somebody waits for the first.
-    pub fn has_had_one(&mut self) {
-        *self = Self::begin(&self.devices);
-    }
-
-    /// Passes over a medium that is out of reach. Where it is a drive that others have, the next one would get none either: that is
-    /// waited for, before another medium is given up for nothing.
-    pub fn pass(
-        &mut self,
-        medium: MediumId,
-        e: CellError,
-        passed: &mut Vec<(MediumId, &'static str)>,
-    ) -> Result<()> {
-        if has_no_drive(&e) {
-            return self.again(e, passed);
-        }
-        passed.push((medium, if e.is_busy() { IN_USE } else { OUT_OF_REACH }));
-        self.busy = if e.is_busy() { Some(e) } else { self.busy.take() };
-        Ok(())
-    }
-
-    /// Waits, as no medium is left because of that, for those that others have, which are not passed over any more then. An error if
-    /// there are none, or nobody waits.
-    pub fn again(
-        &mut self,
-        e: CellError,
-        passed: &mut Vec<(MediumId, &'static str)>,
-    ) -> Result<()> {
-        let busy = match self.busy.take() {
-            _ if e.is_busy() => e,
-            Some(busy) => busy,
-            None => return Err(e),
-        };
-        self.devices.release_idle();
-        if !self.wait.again(&busy) {
-            return Err(busy);
-        }
-        passed.retain(|(_, why)| *why != IN_USE);
-        Ok(())
-    }
-}
 
 /// A tape of a library that a session may take.
 pub(crate) struct Candidate {
@@ -444,12 +380,6 @@ pub(crate) struct Candidate {
     pub known: Option<(MediumId, MediumState)>,
     /// Why it cannot be used.
     pub why_not: Option<String>,
-}
-
-/// Whether a tape was not had because others have all drives.
-pub(crate) fn has_no_drive(e: &CellError) -> bool {
-    let CellError::Device(e) = e else { return false };
-    matches!(e.of_tape(), Some(TapeError::NoDriveFree { .. }))
 }
 
 /// The labels of the arrays that tapes are parts of, by the tape.

@@ -9,7 +9,7 @@ use capstan_tape::changer::{Held, Place};
 
 use super::{Moved, TapeName, at, called, carry, find, free_slot, no_room, of_tape, open, refused};
 use crate::Cell;
-use crate::drives::cleaning::Uses;
+use crate::drives::uses::Uses;
 use crate::error::{CellError, Result};
 use crate::media::libraries::may_travel;
 use crate::media::{MediumInfo, MediumState};

@@ -21,7 +21,8 @@ use crate::observe::{Observer, Silent, Stop};
 use crate::report::{NOTHING_COMMITTED, Report};
 use crate::request::{BackupRequest, Source};
 use crate::session::Ears;
-use crate::supply::tapes::{NOT_AS_WRITTEN, Queue};
+use crate::supply::queue::Queue;
+use crate::supply::tapes::NOT_AS_WRITTEN;
 use crate::supply::unfit::{HAS_FAILED, IS_FULL, PassedOver, why_passed};
 
 /// So many media that fail one after the other are not the media's fault.

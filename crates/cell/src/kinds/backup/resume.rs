@@ -13,10 +13,10 @@ use capstan_idb::{Object, Status, Version};
 
 use crate::Cell;
 use crate::error::Result;
-use crate::kinds::consolidate::is_consolidation;
 use crate::reading::contents::data_ranges;
 use crate::reading::version::VersionView;
 use crate::session::Ears;
+use crate::session::is_consolidation;
 
 /// Looks names up in what an incomplete session committed.
 pub(crate) struct Cursor<'a> {

@@ -10,6 +10,7 @@
 //! Where a medium that is written fails, another session of the same version goes on on the next: what was passed on and is durable is not
 //! passed on again; rows come anew, in a stream of that session, and are newer than those that the first may have committed.
 
+mod frames;
 mod live;
 mod pass;
 mod referred;
@@ -41,15 +42,9 @@ use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{ConsolidateRequest, VersionName};
-use crate::session::CONSOLIDATE;
 use crate::session::{Ears, writes_versions};
 use crate::supply::Wanted;
 use crate::supply::unfit::{HAS_FAILED, IS_FULL, IS_READ, PassedOver};
-
-/// Whether a version was made by a consolidation.
-pub(crate) fn is_consolidation(cell: &Cell, version: &Version) -> Result<bool> {
-    Ok(cell.idb.sessions_of_version(version.id)?.iter().any(|s| s.kind == CONSOLIDATE))
-}
 
 /// A consolidation that came to its end.
 pub(crate) struct Consolidated {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use capstan_format::entry::Kind;
 use capstan_format::id::{StreamId, VersionId};
 
-use super::live::{Frames, elsewhere};
+use super::frames::{Frames, elsewhere};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::reading::random::Spans;

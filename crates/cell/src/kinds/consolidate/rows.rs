@@ -14,7 +14,8 @@ use capstan_engine::meter::{Meters, Stage};
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Outcome};
 use capstan_format::id::StreamId;
 
-use super::live::{Frames, Live};
+use super::frames::Frames;
+use super::live::Live;
 use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
 use crate::reading::contents::{Chunk, FileContents, Piece, up_to};

@@ -25,7 +25,8 @@ use capstan_media_agent::writer::{
 use capstan_tape::DriveSession;
 use parking_lot::Mutex;
 
-use super::live::{self, Frames, Live};
+use super::frames::Frames;
+use super::live::{self, Live};
 use super::pass::{Pass, Sent};
 use super::rows::{Counted, Rows};
 use super::target::To;

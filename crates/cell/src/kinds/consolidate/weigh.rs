@@ -7,7 +7,8 @@ use capstan_format::frame::{FRAME_HEADER_LEN, FRAME_PLAIN_MAX, padded};
 use capstan_format::index::FramePlace;
 use capstan_format::keys::Purpose;
 
-use super::live::{self, Frames, Live};
+use super::frames::Frames;
+use super::live::{self, Live};
 use super::run::SEGMENT_SIZE;
 use crate::error::Result;
 use crate::reading::random::Spans;

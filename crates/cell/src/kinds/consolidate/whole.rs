@@ -4,7 +4,7 @@
 use capstan_format::entry::Kind;
 use capstan_idb::Session;
 
-use super::live::{Frames, elsewhere};
+use super::frames::{Frames, elsewhere};
 use crate::error::{CellError, Result};
 use crate::reading::random::Spans;
 use crate::reading::version::VersionView;

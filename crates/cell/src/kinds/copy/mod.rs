@@ -4,6 +4,7 @@ mod drives;
 mod route;
 mod run;
 mod segment;
+pub(crate) mod staged_on;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,10 +19,10 @@ use capstan_idb::{LogLevel, Session, Status, Totals, Version};
 
 pub(crate) use self::route::{Copied, Route};
 pub(crate) use self::run::{Kept, Work, add_ends, is_to_copy, lacking};
+use self::staged_on::Target;
 use crate::Cell;
 use crate::drives::drive_key::{ByDrive, of_target};
 use crate::error::{CellError, Result};
-use crate::kinds::stage::Target;
 use crate::media::check_location;
 use crate::observe::{Observer, Stop};
 use crate::reading::known_media::all_away;

@@ -21,9 +21,9 @@ use capstan_media_agent::transfer::Transfer;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
-use crate::kinds::verify::losses::{Lost, Range};
 use crate::observe::Stop;
 use crate::reading::away_files::AwaySegments;
+use crate::reading::losses::{Lost, Range};
 use crate::reading::replicas::Spares;
 use crate::reading::unread::told;
 use crate::reading::version::VersionView;

@@ -2,7 +2,6 @@
 //! takes, and what came back is held against what is recorded, and against the live file where that is unchanged.
 
 mod proof;
-mod sample;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,10 +16,10 @@ use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status, Totals, Version};
 
 use self::proof::Proof;
-pub(crate) use self::sample::Arc;
 use crate::Cell;
 use crate::error::{CellError, Result, plain};
 use crate::kinds::restore::Sampled;
+use crate::kinds::restore::sample_arc::SampleArc;
 use crate::observe::{Observer, Stop};
 use crate::report::{DrillReport, Report, ReportError};
 use crate::request::{DrillRequest, RestoreRequest, RestoreTo};
@@ -31,7 +30,7 @@ const SCRATCH: &str = "/var/tmp";
 
 /// What a drill takes.
 struct Taken {
-    arc: Arc,
+    arc: SampleArc,
     files: u64,
     bytes: u64,
 }
@@ -53,7 +52,7 @@ impl Cell {
         }
         let version = self.version(&request.version)?;
         let last = self.last_drill(&version)?;
-        let arc = Arc::of_share(last.as_ref().map_or(0, |d| d.to), request.sample);
+        let arc = SampleArc::of_share(last.as_ref().map_or(0, |d| d.to), request.sample);
         let taken = self.taken(request, arc)?;
         let scratch = Scratch::make(request.scratch.as_deref(), taken.bytes)?;
         let id = SessionId(self.new_id()?);
@@ -182,7 +181,7 @@ impl Cell {
     }
 
     /// The files in the arc; where there is none, the arc goes on to the next.
-    fn taken(&self, request: &DrillRequest, arc: Arc) -> Result<Taken> {
+    fn taken(&self, request: &DrillRequest, arc: SampleArc) -> Result<Taken> {
         let mut rows = self.live_rows(&request.version)?;
         let mut taken = Taken { arc, files: 0, bytes: 0 };
         let mut next: Option<(u64, u64)> = None;

@@ -19,8 +19,8 @@ use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::sums::ContentSum;
 use rustix::fs::{Mode, OFlags};
 
-use super::Arc;
 use crate::error::{CellError, Result, plain};
+use crate::kinds::restore::sample_arc::SampleArc;
 use crate::observe::Stop;
 use crate::report::DrillReport;
 use crate::session::Ears;
@@ -40,7 +40,7 @@ enum By {
 pub(super) struct Proof {
     scratch: DirHandle,
     root: DirHandle,
-    arc: Arc,
+    arc: SampleArc,
     /// Owners and other metadata could not all be restored, which was said: they prove nothing either way.
     limited: bool,
     /// Some of what was read carries no checksums.
@@ -53,7 +53,7 @@ pub(super) struct Proof {
 impl Proof {
     pub fn new(
         scratch: &Path,
-        arc: Arc,
+        arc: SampleArc,
         limited: bool,
         unchecked: bool,
         away: HashSet<Vec<u8>>,

@@ -11,7 +11,7 @@ use capstan_format::entry::{Entry, Kind, split};
 
 use super::tree::{Carried, InParts, Loss, Restore};
 use crate::error::Result;
-use crate::kinds::verify::losses::{of_link, of_link_away, of_link_found};
+use crate::reading::losses::{of_link, of_link_away, of_link_found};
 
 impl Restore<'_> {
     /// Metadata of files written in parts, links, directories, inode flags: in this order, when all data are there.

@@ -16,6 +16,7 @@ mod pace;
 mod pick;
 mod referred;
 mod route;
+pub(crate) mod sample_arc;
 mod scope;
 mod sound;
 mod together;
@@ -49,7 +50,7 @@ use self::tree::{Counts, Loss, Restore};
 pub(crate) use self::tree::{NOT_THERE, PART_ALONE, is_in_parts};
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::kinds::drill::Arc;
+use crate::kinds::restore::sample_arc::SampleArc;
 use crate::kinds::tar::{self, Archived};
 use crate::names::sessions_hint;
 use crate::observe::{Observer, Stop};
@@ -249,7 +250,7 @@ impl Cell {
     pub(crate) fn restore_sample(
         &self,
         request: &RestoreRequest,
-        arc: Arc,
+        arc: SampleArc,
         ears: &Ears<'_>,
         stop: &Stop,
     ) -> Result<Sampled> {
@@ -260,7 +261,7 @@ impl Cell {
     fn restore_arc(
         &self,
         request: &RestoreRequest,
-        arc: Option<Arc>,
+        arc: Option<SampleArc>,
         turn: Option<&Turn<'_>>,
         ears: &Ears<'_>,
         stop: &Stop,

@@ -26,10 +26,10 @@ use super::route::Tapes;
 use super::scope::{Scope, Wanted};
 use super::stripped;
 use crate::error::{CellError, Result};
-use crate::kinds::drill::Arc;
-use crate::kinds::verify::losses::{Lost, Range};
+use crate::kinds::restore::sample_arc::SampleArc;
 use crate::observe::Stop;
 use crate::reading::away_files::AwayFiles;
+use crate::reading::losses::{Lost, Range};
 use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 use crate::request::{RestoreRequest, RestoreTo};
@@ -125,7 +125,7 @@ pub(super) struct Restore<'a> {
     pub target: &'a Target,
     pub request: &'a RestoreRequest,
     /// Of a drill: the sample. Only files are restored, and no flags set, so that all can be removed again.
-    pub arc: Option<Arc>,
+    pub arc: Option<SampleArc>,
     /// Among others that read the same tapes.
     pub turn: Option<&'a Turn<'a>>,
     /// What is restored.

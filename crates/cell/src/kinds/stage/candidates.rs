@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 use super::STAGE;
 use super::source::{Keeps, Sources};
-use super::target::Target;
 use crate::Cell;
 use crate::error::Result;
 use crate::kinds::copy::lacking;
+use crate::kinds::copy::staged_on::Target;
 use crate::reading::version::VersionView;
 use crate::session::now_us;
 

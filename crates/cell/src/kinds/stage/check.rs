@@ -15,9 +15,9 @@ use capstan_media_agent::scan::{Scan, scan};
 
 use super::Reasons;
 use super::source::Sources;
-use super::target::Target;
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
+use crate::kinds::copy::staged_on::Target;
 use crate::observe::Stop;
 use crate::reading::unread::of_way;
 use crate::reading::version::VersionView;

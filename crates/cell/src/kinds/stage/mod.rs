@@ -29,43 +29,20 @@ pub(crate) use self::check::{has_all_of, is_whole};
 pub use self::poor::PoorMedium;
 pub use self::retire::RetireRequest;
 use self::source::Sources;
-pub(crate) use self::target::Target;
 use crate::Cell;
 use crate::drives::drive_key::{ByDrive, of_target};
 use crate::error::{CellError, Result};
+use crate::kinds::copy::staged_on::Target;
 use crate::kinds::copy::{Copied, Route};
 use crate::media::refuse_new_medium_of;
 use crate::observe::{Observer, Stop};
 use crate::report::{Report, Staged, StagedVersion};
-use crate::request::Encrypt;
+use crate::request::StageRequest;
 use crate::session::transfers::Moved;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::supply::tapes::Supply;
 use crate::supply::unfit::IS_READ;
 use crate::versions::protect::say_not_locked;
-
-/// What is to be staged, and where to.
-#[derive(Debug, Clone)]
-pub struct StageRequest {
-    /// A pool, or a medium on disk: its label, id or device.
-    pub source: String,
-    /// Where to.
-    pub device: Address,
-    /// The pool whose media take the place of the device.
-    pub pool: Option<String>,
-    /// Only versions that were begun before, in microseconds since 1970.
-    pub begun_before_us: Option<i64>,
-    /// The newest that have no more than so many bytes together stay.
-    pub keep: Option<u64>,
-    /// Block size of a new medium in bytes.
-    pub block_size: Option<u32>,
-    /// Whether a medium is made though another one was there, or a disk is not mounted there.
-    pub new_medium: bool,
-    /// Whether the tape drive is to encrypt; if not said, where the tape is encrypted by its drive.
-    pub encrypt: Option<Encrypt>,
-    /// Only say what would be done.
-    pub dry_run: bool,
-}
 
 impl Cell {
     /// Stages versions.

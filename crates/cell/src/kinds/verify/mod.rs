@@ -1,7 +1,6 @@
 //! A verify session: reads everything, trusts nothing, and names the files that damage costs.
 
 pub(crate) mod judge;
-pub(crate) mod losses;
 
 mod damage;
 mod part;
@@ -25,7 +24,6 @@ use capstan_media_agent::reader::{ReadError, SegmentReader};
 use capstan_media_agent::scan::scan_with;
 
 use self::damage::Damage;
-use self::judge::Frames;
 use self::part::{Part, Places, Planned, TapeToRead, Verified, records_of};
 use crate::Cell;
 use crate::drives::attached::{Attached, DamagedAttachment};
@@ -33,6 +31,7 @@ use crate::drives::robots::Booked;
 use crate::error::{CellError, Result, chain};
 use crate::kinds::restore::files_known;
 use crate::observe::{Observer, Stop};
+use crate::reading::frame_check::Frames;
 use crate::reading::known_media::all_away;
 use crate::reading::unread::{code_of_device, code_of_read, of_way, of_way_to_device};
 use crate::reading::version::VersionView;

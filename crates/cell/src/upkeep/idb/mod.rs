@@ -3,6 +3,7 @@
 
 mod backup;
 mod check;
+mod found;
 mod load;
 mod moving;
 mod on_tape;

@@ -12,7 +12,7 @@ use capstan_format::attachment::AttachmentKind;
 use capstan_format::id::CellId;
 use parking_lot::Mutex;
 
-use super::recover::{Found, Opened, Place, newest};
+use super::found::{Found, Opened, Place, newest};
 use crate::drives::drive_key::open_with;
 use crate::error::{CellError, Result, chain};
 use crate::keys::keyring::Secrets;

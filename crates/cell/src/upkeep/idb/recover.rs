@@ -8,17 +8,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
 use capstan_devices::address::Address;
-use capstan_devices::file::{FileMedium, idb_backups};
+use capstan_devices::file::idb_backups;
 use capstan_devices::host::DeviceHost;
-use capstan_engine::message::Code;
 use capstan_engine::{durable, regular};
-use capstan_format::attachment::Attachment;
 use capstan_format::id::MediumId;
-use capstan_format::idb_backup::{IdbManifest, open_idb_backup, read_idb_head};
-use capstan_format::keys::KeyRecord;
 use capstan_idb::Medium;
 
 use super::backup::{DATABASE_FILE, RECOVERY_FILE};
+use super::found::{Files, Found, Opened, Place, newest};
 use super::on_tape::Tapes;
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -31,8 +28,6 @@ use crate::session::Ears;
 const BEGUN: &str = "recovery.begun";
 /// So many of the last sessions are looked at for what a home was used for.
 const SESSIONS_SINCE: usize = 1000;
-/// The largest backup that is read, in bytes.
-const BACKUP_MAX: u64 = 2 << 30;
 
 /// What was recovered.
 #[derive(Debug, Clone)]
@@ -134,8 +129,6 @@ pub fn recover(
     Ok(Recovered { cell: cell.id.to_string(), created_us: manifest.created_us, from, media, notes })
 }
 
-type Files = Vec<(String, Vec<u8>)>;
-
 /// The longest note of a recovery, bytes: two identities.
 const BEGUN_MAX: u64 = 4096;
 
@@ -233,50 +226,6 @@ fn put_file(home: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     write().map_err(CellError::io("write", path.display()))
 }
 
-/// A backup of an internal database that was opened.
-pub(super) struct Opened {
-    /// Which of those that there are it is.
-    from: String,
-    manifest: IdbManifest,
-    files: Files,
-}
-
-/// A backup of an internal database that was found.
-pub(super) struct Found {
-    /// What it is called.
-    pub name: String,
-    /// Where it is, for messages.
-    pub shown: String,
-    pub place: Place,
-}
-
-/// Where a backup lies.
-pub(super) enum Place {
-    File(PathBuf),
-    Tape(Box<FileMedium>, Attachment),
-}
-
-impl Found {
-    fn read(&self) -> Result<Vec<u8>> {
-        match &self.place {
-            Place::File(path) => {
-                regular::read(path, BACKUP_MAX).map_err(CellError::io("read", &self.shown))
-            }
-            Place::Tape(medium, attachment) => Ok(medium.read_attachment(attachment)?),
-        }
-    }
-
-    fn open(&self, bytes: &[u8], recovery: &Secrets) -> Result<Opened> {
-        let format = |source| CellError::Format { what: self.shown.clone(), source };
-        let (head, _) = read_idb_head(bytes).map_err(format)?;
-        let record = KeyRecord::from_json(head.key.to_string().as_bytes())?;
-        let open = keyring::unlock(record.ring(), recovery)?;
-        let key = record.unwrap_contents(&open)?;
-        let (manifest, files) = open_idb_backup(bytes, &key).map_err(format)?;
-        Ok(Opened { from: self.name.clone(), manifest, files })
-    }
-}
-
 /// The backups in the directory that a device is, newest first.
 fn in_directory(device: &Address) -> Result<Vec<Found>> {
     let places = device.directories();
@@ -300,32 +249,6 @@ fn in_directory(device: &Address) -> Result<Vec<Found>> {
         )));
     }
     Ok(names.into_iter().map(found).collect())
-}
-
-/// The first of these backups, which come newest first, that is whole, opened.
-pub(super) fn newest(all: &[Found], recovery: &Secrets, ears: &Ears<'_>) -> Result<Opened> {
-    let (mut failed, mut closed) = (None, Vec::new());
-    for found in all {
-        let bytes = found.read();
-        let cell = bytes.as_ref().ok().and_then(|b| Some(read_idb_head(b).ok()?.0.cell));
-        // Another code is not tried on an older one: it would be wrong there too.
-        if cell.is_some_and(|cell| closed.contains(&cell)) {
-            continue;
-        }
-        match bytes.and_then(|bytes| found.open(&bytes, recovery)) {
-            Ok(opened) => return Ok(opened),
-            Err(e) if e.is_of_keys() => {
-                closed.extend(cell);
-                failed = failed.filter(CellError::is_of_keys).or(Some(e));
-            }
-            Err(e) => {
-                let text = format!("{}; an older one is tried", chain(&e));
-                ears.say(Code::Damaged, "cell", &found.shown, text);
-                failed = failed.or(Some(e));
-            }
-        }
-    }
-    Err(failed.unwrap_or_else(|| CellError::BadInput("no backup can be read".to_owned())))
 }
 
 /// Writes the files of a home, each durably; the database last. Before them it is noted that a recovery was begun, so that one that

@@ -3,14 +3,14 @@
 
 /// An arc of the circle of 64-bit hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Arc {
+pub(crate) struct SampleArc {
     /// Where it begins.
     pub from: u64,
     /// How much of the circle it has; the greatest number is all of it.
     pub len: u64,
 }
 
-impl Arc {
+impl SampleArc {
     /// The arc from there that has this share (0 to 1) of the circle.
     pub fn of_share(from: u64, share: f64) -> Self {
         // To the greatest number and not beyond: the conversion saturates.
@@ -64,7 +64,7 @@ mod tests {
         let mut taken = vec![0; paths.len()];
         let mut from = u64::MAX - 5;
         for _ in 0..20 {
-            let arc = Arc::of_share(from, 0.05);
+            let arc = SampleArc::of_share(from, 0.05);
             let mut n = 0;
             for (path, taken) in paths.iter().zip(&mut taken) {
                 let has = arc.has(path.as_bytes());
@@ -80,14 +80,14 @@ mod tests {
 
     #[test]
     fn all_of_the_circle_and_one_path_more() {
-        assert!((0..100u8).all(|i| Arc::of_share(7, 1.0).has(&[i])));
-        let none = Arc::of_share(7, 0.0);
+        assert!((0..100u8).all(|i| SampleArc::of_share(7, 1.0).has(&[i])));
+        let none = SampleArc::of_share(7, 0.0);
         assert!(!none.has(b"x") && none.up_to(none.distance(b"x")).has(b"x"));
     }
 
     #[test]
     fn the_hash_stays_what_it_is() {
         assert_eq!(hash(b""), 0xefd0_1f60_ba99_2926);
-        assert_eq!(Arc { from: 0, len: 0 }.distance(b"etc/hosts"), hash(b"etc/hosts"));
+        assert_eq!(SampleArc { from: 0, len: 0 }.distance(b"etc/hosts"), hash(b"etc/hosts"));
     }
 }

@@ -11,7 +11,7 @@ use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
 use capstan_media_agent::reader::{ReadError, SegmentReader};
 
-use crate::kinds::verify::judge::Frames;
+use crate::reading::frame_check::Frames;
 use crate::reading::unread::of_way;
 
 /// A stream and a range of its logical bytes.

@@ -1,0 +1,36 @@
+//! Whether a medium can be written to.
+
+use crate::media::{Condition, MediumInfo, MediumState};
+
+/// Why a medium cannot be written to, if so.
+pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
+    match m.state {
+        MediumState::Exported => {
+            let to = m.management.exported_to.as_deref().filter(|to| !to.is_empty());
+            return Some(to.map_or("is exported".to_owned(), |to| format!("is exported to {to}")));
+        }
+        MediumState::Changed => {
+            return Some(match &m.management.changed_why {
+                Some(why) => format!("is not as it was last written ({why})"),
+                None => "is not as it was last written".to_owned(),
+            });
+        }
+        MediumState::Damaged => return Some("is damaged".to_owned()),
+        MediumState::Blank => return Some("is not initialised".to_owned()),
+        MediumState::Protected => return Some("holds what must stay".to_owned()),
+        MediumState::Full => return Some("is full".to_owned()),
+        MediumState::Retired => return Some("is retired".to_owned()),
+        // Why it is poor is said below.
+        MediumState::Free | MediumState::Appendable | MediumState::Expired | MediumState::Poor => {}
+        // Where it is comes first.
+        MediumState::Foreign => {}
+    }
+    if let Some(why) = &m.absent {
+        return Some(format!("is not in {}: {why}", m.medium.device));
+    }
+    if m.foreign {
+        return Some("belongs to another cell".to_owned());
+    }
+    (m.condition == Condition::Poor)
+        .then(|| format!("is in poor condition ({})", m.reasons.join(", ")))
+}

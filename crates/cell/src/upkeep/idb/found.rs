@@ -1,0 +1,89 @@
+//! Backups of the database that were found on media.
+
+use std::path::PathBuf;
+
+use capstan_devices::file::FileMedium;
+use capstan_engine::message::Code;
+use capstan_engine::regular;
+use capstan_format::attachment::Attachment;
+use capstan_format::idb_backup::{IdbManifest, open_idb_backup, read_idb_head};
+use capstan_format::keys::KeyRecord;
+
+use crate::error::{CellError, Result, chain};
+use crate::keys::keyring::{self, Secrets};
+use crate::session::Ears;
+
+/// The largest backup that is read, in bytes.
+const BACKUP_MAX: u64 = 2 << 30;
+
+/// A backup of an internal database that was opened.
+pub(super) struct Opened {
+    /// Which of those that there are it is.
+    pub from: String,
+    pub manifest: IdbManifest,
+    pub files: Files,
+}
+
+/// A backup of an internal database that was found.
+pub(super) struct Found {
+    /// What it is called.
+    pub name: String,
+    /// Where it is, for messages.
+    pub shown: String,
+    pub place: Place,
+}
+
+/// Where a backup lies.
+pub(super) enum Place {
+    File(PathBuf),
+    Tape(Box<FileMedium>, Attachment),
+}
+
+/// The first of these backups, which come newest first, that is whole, opened.
+pub(super) fn newest(all: &[Found], recovery: &Secrets, ears: &Ears<'_>) -> Result<Opened> {
+    let (mut failed, mut closed) = (None, Vec::new());
+    for found in all {
+        let bytes = found.read();
+        let cell = bytes.as_ref().ok().and_then(|b| Some(read_idb_head(b).ok()?.0.cell));
+        // Another code is not tried on an older one: it would be wrong there too.
+        if cell.is_some_and(|cell| closed.contains(&cell)) {
+            continue;
+        }
+        match bytes.and_then(|bytes| found.open(&bytes, recovery)) {
+            Ok(opened) => return Ok(opened),
+            Err(e) if e.is_of_keys() => {
+                closed.extend(cell);
+                failed = failed.filter(CellError::is_of_keys).or(Some(e));
+            }
+            Err(e) => {
+                let text = format!("{}; an older one is tried", chain(&e));
+                ears.say(Code::Damaged, "cell", &found.shown, text);
+                failed = failed.or(Some(e));
+            }
+        }
+    }
+    Err(failed.unwrap_or_else(|| CellError::BadInput("no backup can be read".to_owned())))
+}
+
+impl Found {
+    pub fn read(&self) -> Result<Vec<u8>> {
+        match &self.place {
+            Place::File(path) => {
+                regular::read(path, BACKUP_MAX).map_err(CellError::io("read", &self.shown))
+            }
+            Place::Tape(medium, attachment) => Ok(medium.read_attachment(attachment)?),
+        }
+    }
+
+    pub fn open(&self, bytes: &[u8], recovery: &Secrets) -> Result<Opened> {
+        let format = |source| CellError::Format { what: self.shown.clone(), source };
+        let (head, _) = read_idb_head(bytes).map_err(format)?;
+        let record = KeyRecord::from_json(head.key.to_string().as_bytes())?;
+        let open = keyring::unlock(record.ring(), recovery)?;
+        let key = record.unwrap_contents(&open)?;
+        let (manifest, files) = open_idb_backup(bytes, &key).map_err(format)?;
+        Ok(Opened { from: self.name.clone(), manifest, files })
+    }
+}
+
+pub(super) type Files = Vec<(String, Vec<u8>)>;

@@ -372,3 +372,84 @@ fn what_stays_gets_no_inode_flags() {
     };
     assert_eq!((has("file"), has("other")), (false, true), "{flags}");
 }
+
+/// Files that were moved, got further names or are large: of what is away nothing is made, and nothing of it takes the place of what exists.
+#[test]
+fn nothing_is_made_of_moved_and_linked_files_that_are_away() {
+    let lab = Lab::new();
+    for (n, name) in ["a2", "moved", "dir/x", "tt", "z1"].iter().enumerate() {
+        lab.file(&format!("t/{name}"), noise(n as u64, 300_000));
+    }
+    lab.file("t/huge", noise(9, 40_000_000));
+    lab.sh("cd t; ln a2 b2; ln z1 z2");
+    lab.backed_up(["t", "--to", "m1", "--name", "t"]);
+    lab.sh("cd t; ln a2 0first; mv moved amoved; mv dir ndir; touch tt; ln huge 0huge; ln z1 z3; echo new >new");
+    assert_eq!(lab.backed_up(["t", "--to", "m2", "--name", "t", "--incr"])["method"], "incr");
+    lab.sh("cp -a t kept; mv m1 vaulted");
+    let done = report(lab.run(["restore", "t", "--into", "out", "--json"]));
+    assert_eq!(done["corrupt"], 0, "{done:#}");
+    assert_eq!(done["files"], 1, "{done:#}");
+    assert_eq!(done["errors"].as_array().unwrap().len(), 1, "{done:#}");
+    assert_eq!(lab.sh("find out -type f | sed 's,.*/,,'"), "new\n");
+    // Of each inode one name is gone, others are there; some have users' own contents.
+    lab.sh("cd t; rm 0first 0huge z1 new; for n in a2 amoved; do echo mine >$n; done; cp -a . ../before");
+    for overwrite in ["never", "if-newer", "if-different", "always"] {
+        let done =
+            report(lab.run(["restore", "t", "--in-place", "--overwrite", overwrite, "--json"]));
+        assert_eq!(done["corrupt"], 0, "{done:#}");
+        let codes: Vec<_> = done["errors"].as_array().unwrap().iter().map(|e| &e["code"]).collect();
+        assert_eq!(codes, ["away"], "{done:#}");
+        lab.sh("rm t/new");
+        let differs =
+            "rsync -aHAXn --checksum --itemize-changes --delete before/ t/ | grep -v '^[.]d..t'";
+        assert_eq!(lab.sh(&format!("{differs} || true")), "", "--overwrite {overwrite}");
+    }
+    lab.sh("mv vaulted m1; rm -r t");
+    lab.restored(["t", "--in-place"]);
+    lab.sh("rm -r out");
+    lab.restored(["t", "--into", "out"]);
+    same_by_rsync(&lab.path("kept"), &lab.path("t"));
+    same_by_rsync(&lab.path("kept"), &below(&lab.path("out"), &lab.path("t")));
+}
+
+/// Damaged contents do not take the place of what exists, under a further name neither.
+#[test]
+fn damaged_contents_do_not_replace_a_further_name() {
+    let lab = Lab::new();
+    lab.file("t/a", noise(1, 1_500_000));
+    lab.sh("cd t; ln a b; ln a c");
+    lab.backed_up(["t", "--to", "m", "--name", "t", "--compress", "off"]);
+    lab.sh("printf XXXXXXXX | dd of=m/00000001.segment bs=1 seek=600000 conv=notrunc status=none; cp -a t kept");
+    for overwrite in ["if-newer", "if-different", "always"] {
+        // One name is gone, one is good, one is somebody's own.
+        lab.sh("rm -r t; cp -a kept t; rm t/a t/c; echo mine >t/c");
+        let done =
+            report(lab.run(["restore", "t", "--in-place", "--overwrite", overwrite, "--json"]));
+        assert_eq!(done["corrupt"], 1, "{done:#}");
+        assert_eq!(lab.sh("cmp kept/b t/b; cat t/c"), "mine\n", "--overwrite {overwrite}");
+        assert_eq!(lab.sh("stat -c %Y t/a"), "0\n", "what is left of it is there, dated 1970");
+    }
+}
+
+/// What was cut short is dated 1970: the run that goes on takes it for older than the backup, and writes it anew.
+#[test]
+fn what_a_full_disk_cut_short_is_written_anew() {
+    let lab = Lab::new();
+    for n in 0..5 {
+        lab.file(&format!("t/f{n}"), noise(n, 1_000_000));
+    }
+    lab.file("t/large", noise(9, 34_000_000));
+    lab.backed_up(["t", "--to", "m", "--name", "t"]);
+    if lab.sh("mkdir small; mount -t tmpfs -o size=3m none small 2>&1 || echo no").contains("no") {
+        println!("skipped: this is not root");
+        return;
+    }
+    let cut = lab.run(["restore", "t", "--into", "small"]);
+    let grown = lab.sh("mount -o remount,size=60m small; find small -type f | wc -l");
+    let again = lab.run(["restore", "t", "--into", "small", "--overwrite", "if-newer"]);
+    let same = lab.sh(&format!("diff -r t small{} && echo same || true", lab.path("t").display()));
+    lab.sh("umount small");
+    assert_ne!(cut.code, 0, "{}", cut.stderr);
+    assert_ne!(grown.trim(), "0");
+    assert_eq!((again.code, same.as_str()), (0, "same\n"), "{}", again.stderr);
+}

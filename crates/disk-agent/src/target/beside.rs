@@ -61,6 +61,26 @@ impl Worker<'_> {
         }
     }
 
+    /// Removes a file that this restore made: what was written beside another, which stays; else what has the name. The caller knows
+    /// that it was created and not skipped.
+    pub fn discard(&mut self, dir: &[u8], name: &[u8]) -> Result<(), TargetError> {
+        if self.withdraw(dir, name)? {
+            return Ok(());
+        }
+        let dir = self.dirs.get(self.target, dir, Missing::Fail)?;
+        let name = names::component(&dir.path, name)?;
+        match sys::unlink(&dir.fd, &name) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(TargetError::io("remove", dir.path_of(name.to_bytes()), e)),
+        }
+    }
+
+    /// Whether something has that name.
+    pub fn is_there(&mut self, dir: &[u8], name: &[u8]) -> bool {
+        let Ok(dir) = self.dirs.get(self.target, dir, Missing::Fail) else { return false };
+        names::component(&dir.path, name).is_ok_and(|name| sys::stat(&dir.fd, &name).is_ok())
+    }
+
     /// Removes all that was written beside something and is not whole: to be called at the end, however that comes.
     pub fn withdraw_rest(&mut self) -> Result<(), TargetError> {
         let rest: Vec<Vec<u8>> = self.target.beside.lock().keys().cloned().collect();

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use capstan_format::entry::Entry;
+use capstan_format::entry::{Entry, Timestamp};
 
 use super::Target;
 use super::dirs::Dir;
@@ -55,6 +55,12 @@ impl OpenFile {
     pub fn leave(self) -> Result<(), TargetError> {
         let Self { fd, dir, name, .. } = self;
         sys::close(fd).map_err(|e| TargetError::io("write", dir.path_of(name.to_bytes()), e))
+    }
+
+    /// Closes it, and dates it 1970, as not all of it came: so it is never taken for the file in the backup, nor for a newer one. Best
+    /// effort: what cut it short is told.
+    pub fn leave_unfinished(self) {
+        let _ = Handle::Open(self.fd.as_fd()).set_mtime(Timestamp::default());
     }
 
     /// The path below the target.

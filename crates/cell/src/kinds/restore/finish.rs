@@ -41,11 +41,23 @@ impl Restore<'_> {
                 let is_done = || self.in_parts.get(path).is_some_and(InParts::is_done);
                 if self.is_open(row, path) && (!is_done() || self.damaged_now(path)) {
                     let (dir, name) = split(to);
+                    if let Some(file) = self.in_parts.get(path)
+                        && !file.came.load(Relaxed)
+                        && self.loss_of(path) == Some(Loss::Away)
+                    {
+                        self.counts.files.fetch_sub(1, Relaxed);
+                        *file.made.lock() = Some(false);
+                        if let Err(e) = self.comes_later(&mut worker, path, (dir, name)) {
+                            self.target_error(path, &e)?;
+                        }
+                        return Ok(());
+                    }
                     if !self.is_whole(path, row.ordinal) {
                         match worker.withdraw(dir, name) {
                             Ok(true) => {
-                                if self.in_parts.contains_key(path) {
+                                if let Some(file) = self.in_parts.get(path) {
                                     self.counts.files.fetch_sub(1, Relaxed);
+                                    *file.made.lock() = Some(false);
                                 }
                                 self.left_alone(path);
                                 return Ok(());
@@ -164,6 +176,10 @@ impl Restore<'_> {
                 Some(_) => Ok(()),
                 None => self.no_first(worker, row, path, (dir, name)),
             };
+        }
+        if loss.is_some() && worker.is_there(dir, name) {
+            self.left_alone(path);
+            return Ok(());
         }
         let Some(first) = self.stripped(first) else { return Ok(()) };
         let (first_dir, first_name) = split(first);

@@ -5,7 +5,7 @@ mod referred;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::row::Row;
-use capstan_disk_agent::target::{Created, Made, TargetError, Worker};
+use capstan_disk_agent::target::{Created, Made, OpenFile, TargetError, Worker};
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::catalog::{Contents, StreamContents};
 use capstan_format::codec::Decompressor;
@@ -18,7 +18,7 @@ use capstan_media_agent::reader::FrameReader;
 
 use super::referred::{Home, Stretch};
 use super::scope::runs;
-use super::tree::{Carried, NOT_THERE, PART_ALONE, Restore, Slice};
+use super::tree::{Carried, Loss, NOT_THERE, PART_ALONE, Restore, Slice};
 use crate::error::{CellError, Result, chain};
 use crate::reading::random::{Elsewhere, Found};
 use crate::reading::replicas::Spares;
@@ -37,6 +37,8 @@ pub(super) struct Hand<'a> {
     spares: Spares,
     spare: Vec<u8>,
     elsewhere: Elsewhere<'a>,
+    /// Whether any contents of the file that is written came.
+    came: bool,
     lap: Lap,
 }
 
@@ -95,6 +97,7 @@ impl<'a> Hand<'a> {
             spares: Spares::default(),
             spare: Vec::new(),
             elsewhere: Elsewhere::new(restore.view, restore.spans.clone()),
+            came: false,
             lap: Lap::start(),
         }
     }
@@ -316,6 +319,46 @@ impl<'a> Hand<'a> {
         if is_carrier {
             r.carried.lock().insert(path.to_vec(), Carried::Made);
         }
+        self.came = false;
+        if let Err(e) = self.fill(&file, entry, row, path, data) {
+            file.leave_unfinished();
+            return Err(e);
+        }
+        let mut outcomes = r.overview.outcomes(path, row.ordinal);
+        if outcomes.any(|o| o.code == OutcomeCode::Unreadable) || r.damaged_now(path) {
+            // What could be read is there; its length is right, as far as media have it.
+            file.set_len(r.overview.believed_len(row))?;
+        }
+        if r.stop.0.load(Relaxed) {
+            file.leave_unfinished();
+            return Ok(());
+        }
+        if !self.came && r.loss_of(path) == Some(Loss::Away) {
+            file.leave()?;
+            return r.comes_later(&mut self.worker, path, (dir, name));
+        }
+        if is_carrier {
+            file.leave()?;
+        } else if !r.is_whole(path, row.ordinal) && self.worker.withdraw(dir, name)? {
+            r.left_alone(path);
+            return Ok(());
+        } else {
+            file.finish(r.target, &r.as_restored(path, entry.clone()))?;
+        }
+        r.counts.files.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Writes the contents of a file.
+    fn fill(
+        &mut self,
+        file: &OpenFile,
+        entry: &Entry,
+        row: &Row,
+        path: &[u8],
+        data: &mut Data,
+    ) -> std::result::Result<(), TargetError> {
+        let r = self.restore;
         let mut offset = 0_u64;
         let mut logical = row.start;
         if entry.extents.is_empty() {
@@ -349,24 +392,6 @@ impl<'a> Hand<'a> {
             }
             file.set_len(r.overview.believed_len(row))?;
         }
-        let mut outcomes = r.overview.outcomes(path, row.ordinal);
-        if outcomes.any(|o| o.code == OutcomeCode::Unreadable) || r.damaged_now(path) {
-            // What could be read is there; its length is right, as far as media have it.
-            file.set_len(r.overview.believed_len(row))?;
-        }
-        if r.stop.0.load(Relaxed) {
-            // Without the time of the one in the backup, it is not taken for that one.
-            return file.leave();
-        }
-        if r.overview.is_carrier(row.ordinal) {
-            file.leave()?;
-        } else if !r.is_whole(path, row.ordinal) && self.worker.withdraw(dir, name)? {
-            r.left_alone(path);
-            return Ok(());
-        } else {
-            file.finish(r.target, &r.as_restored(path, entry.clone()))?;
-        }
-        r.counts.files.fetch_add(1, Relaxed);
         Ok(())
     }
 
@@ -393,7 +418,8 @@ impl<'a> Hand<'a> {
         if !r.make_in_parts(&mut self.worker, path, file)? {
             return Ok(());
         }
-        let file = self.worker.open_part(dir, name)?;
+        self.came = false;
+        let part = self.worker.open_part(dir, name)?;
         let end = stream.logical_end;
         let mut logical = row.start;
         let whole = [(e.part_offset, e.size)];
@@ -414,18 +440,19 @@ impl<'a> Hand<'a> {
         for Stretch { offset, stream, at, len, .. } in elsewhere {
             written = written.saturating_add(len);
             self.copy_elsewhere((path, e.size), (stream, at, len), &mut |to, bytes| {
-                file.write_all_at(offset.saturating_add(to), bytes)
+                part.write_all_at(offset.saturating_add(to), bytes)
             })?;
         }
         for (offset, len) in ranges {
             let here = len.min(end.saturating_sub(logical));
             written = written.saturating_add(here);
             self.copy(path, data, logical, here, &mut |at, bytes| {
-                file.write_all_at(offset.saturating_add(at), bytes)
+                part.write_all_at(offset.saturating_add(at), bytes)
             })?;
             logical = logical.saturating_add(len);
         }
-        file.leave()?;
+        part.leave()?;
+        file.came.fetch_or(self.came, Relaxed);
         r.written(&mut self.worker, path, (dir, name), written)
     }
 
@@ -452,11 +479,12 @@ impl<'a> Hand<'a> {
                 Ok(true) => {
                     let bytes = &self.plain[(at - begin) as usize..(stop - begin) as usize];
                     write(at - from, bytes)?;
+                    self.came = true;
                     self.restore.counts.bytes.fetch_add(bytes.len() as u64, Relaxed);
                     self.restore.meters.of(Stage::Source).bytes(bytes.len() as u64);
                 }
                 // Filling: zeros, which are there already.
-                Ok(false) => {}
+                Ok(false) => self.came = true,
                 Err(Unhad::Lost(why)) => r.lost_range(path, (data.stream, at, stop), why),
                 Err(Unhad::Away(e)) => r.not_had(path, len, e),
             }
@@ -479,6 +507,7 @@ impl<'a> Hand<'a> {
             done += match self.elsewhere.get(stream, from.saturating_add(done), len - done) {
                 Found::Bytes(bytes) => {
                     write(done, bytes)?;
+                    self.came = true;
                     r.counts.bytes.fetch_add(bytes.len() as u64, Relaxed);
                     r.meters.of(Stage::Source).bytes(bytes.len() as u64);
                     bytes.len() as u64

@@ -410,6 +410,7 @@ impl Restore<'_> {
             len: self.overview.believed_len(row),
             made: Mutex::new(None),
             left: AtomicU64::new(bytes),
+            came: AtomicBool::new(false),
             is_settled: AtomicBool::new(false),
         }
     }
@@ -512,9 +513,30 @@ impl Restore<'_> {
     pub(super) fn run(&self, workers: usize) -> Result<()> {
         let done = self.run_groups(workers);
         // Also where it was stopped: what was not finished is not whole.
+        if done.is_err() || self.stop.0.load(Relaxed) {
+            self.date_unfinished();
+        }
         let withdrawn = self.target.worker().withdraw_rest();
         done?;
         withdrawn.or_else(|e| self.target_error(b"", &e))
+    }
+
+    /// Dates the files of which not all parts were written, where there was none before.
+    fn date_unfinished(&self) {
+        let mut worker = self.target.worker();
+        for (path, file) in &self.in_parts {
+            if *file.made.lock() != Some(true) || file.is_settled.load(Relaxed) {
+                continue;
+            }
+            for (to, _) in self.places_of(path, &file.entry) {
+                let Some(to) = self.stripped(&to) else { continue };
+                let (dir, name) = split(to);
+                // What cannot be opened any more is not taken for anything.
+                if let Ok(file) = worker.open_part(dir, name) {
+                    file.leave_unfinished();
+                }
+            }
+        }
     }
 
     fn run_groups(&self, workers: usize) -> Result<()> {
@@ -714,11 +736,27 @@ impl Restore<'_> {
         !self.damaged_now(path) && outcomes.all(|o| o.code != OutcomeCode::Unreadable)
     }
 
+    /// A file that was made, and of which nothing came as all of it is away, is none: it comes when its medium does.
+    pub(super) fn comes_later(
+        &self,
+        worker: &mut Worker<'_>,
+        path: &[u8],
+        (dir, name): (&[u8], &[u8]),
+    ) -> std::result::Result<(), TargetError> {
+        self.flagged.lock().remove(path);
+        self.firsts.remove(path);
+        self.carried.lock().insert(path.to_vec(), Carried::Failed);
+        worker.discard(dir, name)
+    }
+
     /// What exists stays as it is, as what should take its place did not come whole.
     pub(super) fn left_alone(&self, path: &[u8]) {
         self.flagged.lock().remove(path);
         self.firsts.remove(path);
-        self.name_lost(Code::NotWritten, "disk agent", path, LEFT_ALONE);
+        // What is away comes when its medium does: a line of the medium is enough.
+        if self.loss_of(path) != Some(Loss::Away) {
+            self.name_lost(Code::NotWritten, "disk agent", path, LEFT_ALONE);
+        }
     }
 
     fn is_any_damaged(&self) -> bool {
@@ -738,6 +776,8 @@ pub(super) struct InParts {
     pub(super) made: Mutex<Option<bool>>,
     /// Bytes of its contents that are to be written yet. It may be short of what comes, where a medium has something twice.
     left: AtomicU64,
+    /// Whether any of its contents came.
+    pub(super) came: AtomicBool,
     /// Whether it got its metadata and was put in its place when all of it was written.
     is_settled: AtomicBool,
 }

@@ -110,6 +110,7 @@ impl Hand<'_> {
             }
         });
         here.sort_by_key(|of| of.at);
+        self.came = false;
         let file = self.worker.open_part(dir, name)?;
         let written = here.iter().fold(0, |sum: u64, of| sum.saturating_add(of.len));
         for Stretch { offset, at, len, .. } in here {
@@ -118,6 +119,7 @@ impl Hand<'_> {
             })?;
         }
         file.leave()?;
+        parts.came.fetch_or(self.came, Relaxed);
         r.written(&mut self.worker, path, (dir, name), written)
     }
 }

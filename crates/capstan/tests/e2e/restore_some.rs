@@ -307,3 +307,24 @@ fn a_dry_run_does_not_count_what_is_in_holes() {
     let done = lab.restored(["t", "--into", "out"]);
     assert_eq!(dry["bytes_written"], done["bytes_written"], "{dry:#}");
 }
+
+/// Directories that are made on the way to what is asked for are as they were; those that are there stay as they are.
+#[test]
+fn directories_made_on_the_way_in_place_get_their_metadata() {
+    let lab = Lab::new();
+    lab.sh("mkdir -p t/ann/docs/x; echo 1 >t/ann/docs/x/thesis; echo 2 >t/ann/docs/x/other; chmod 755 t/ann t/ann/docs; chmod 2775 t/ann/docs/x");
+    lab.sh("chown -R 1000:1000 t/ann 2>/dev/null; setfacl -m u:33:rwx t/ann/docs/x; touch -d 2020-01-01 t/ann/docs/x; true");
+    lab.backed_up(["t", "--to", "m", "--name", "t"]);
+    let thesis = lab.path("t/ann/docs/x/thesis");
+    let ways: [&[&str]; 2] = [&[thesis.to_str().unwrap()], &["--include", "thesis"]];
+    for way in ways {
+        // What exists is not given the metadata of the version.
+        lab.sh("chmod 750 t/ann; cp -a t kept; rm -r t/ann/docs");
+        lab.restored([&["t", "--in-place"], way].concat());
+        assert_eq!(lab.sh("rm -r kept/ann/docs/x/other; touch -d 2020-01-01 kept/ann/docs/x; cat t/ann/docs/x/thesis"), "1\n");
+        let differs = lab.sh("rsync -aAXn --checksum --itemize-changes --delete kept/ t/ | grep -v '^[.]d..t.* ann/$\\|^[.]d..t.* ./$' || true");
+        assert_eq!(differs, "", "{way:?}");
+        lab.sh("rm -r kept t/ann/docs");
+        lab.restored(["t", "--in-place"]);
+    }
+}

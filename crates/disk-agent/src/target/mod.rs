@@ -81,7 +81,7 @@ pub struct Target {
     ids: IdMap,
     /// Whether setting another owner was refused to this plain user.
     chown_refused: AtomicBool,
-    /// Hashes of the directories that this restore made; kept only where it matters.
+    /// Hashes of the directories that this restore made.
     made: Mutex<HashSet<u64>>,
     hasher: RandomState,
     temporary_names: AtomicU64,
@@ -172,20 +172,20 @@ impl Target {
         synced.map_err(|e| TargetError::io("write back to the disk", Vec::new(), e))
     }
 
-    /// Keeps in mind that this restore made a directory, where the policy will ask.
     fn note_made(&self, path: &[u8]) {
-        if self.overwrite == Overwrite::Never {
-            let hash = self.hasher.hash_one(path);
-            self.made.lock().insert(hash);
-        }
+        let hash = self.hasher.hash_one(path);
+        self.made.lock().insert(hash);
+    }
+
+    /// Whether this restore made a directory.
+    pub fn has_made(&self, path: &[u8]) -> bool {
+        let hash = self.hasher.hash_one(path);
+        self.made.lock().contains(&hash)
     }
 
     /// Whether a directory may be given metadata.
     fn may_finish(&self, path: &[u8]) -> bool {
-        self.overwrite != Overwrite::Never || {
-            let hash = self.hasher.hash_one(path);
-            self.made.lock().contains(&hash)
-        }
+        self.overwrite != Overwrite::Never || self.has_made(path)
     }
 
     fn next_temporary(&self) -> u64 {

@@ -185,9 +185,14 @@ impl Restore<'_> {
         is_in_sample && (self.chosen.has(path, is_dir) || self.chosen.leads(path))
     }
 
-    /// An ancestor of what is asked for: made on the way, and given its metadata where it is made below a directory.
+    /// An ancestor of what is asked for, which is made on the way and gets its metadata; in place where this restore made it.
     pub(super) fn leads_to(&self, path: &[u8]) -> bool {
-        matches!(self.request.to, RestoreTo::Into(_)) && self.chosen.leads(path)
+        let is_ours = || match self.request.to {
+            RestoreTo::Into(_) => true,
+            RestoreTo::InPlace => self.target.has_made(path),
+            RestoreTo::Tar(_) => false,
+        };
+        self.chosen.leads(path) && is_ours()
     }
 
     pub(super) fn error(&self, code: Code, path: &[u8], text: String) {

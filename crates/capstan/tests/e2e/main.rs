@@ -17,6 +17,7 @@ mod changed_media;
 mod clocks;
 mod compare;
 mod consolidate;
+mod consolidate_lacks;
 mod consolidate_tape;
 mod copy;
 mod damaged;

@@ -27,6 +27,8 @@ pub(super) struct Units(u16);
 pub(super) struct Live {
     /// By stream and run of frames: whatever numbers a medium says its frames have.
     units: HashMap<(StreamId, u64), Box<[u16; RUN as usize]>>,
+    /// By stream and run those frames of which no index says where they end, ascending: what rows need of each, from its begin on.
+    needed: HashMap<(StreamId, u64), Vec<(u16, u64)>>,
     /// The frame of each stream that was added to last: rows of a stream come in its order.
     current: HashMap<StreamId, (u64, u64)>,
     /// All rows, and those that are not replaced.
@@ -50,6 +52,23 @@ impl Live {
         let more = u16::try_from(bytes.div_ceil(UNIT)).unwrap_or(PASSED - 1);
         let units = self.of(stream, sequence);
         *units = units.saturating_add(more).min(PASSED - 1);
+    }
+
+    fn need(&mut self, stream: StreamId, sequence: u64, bytes: u64) {
+        let run = self.needed.entry((stream, sequence / RUN)).or_default();
+        let number = (sequence % RUN) as u16;
+        match run.binary_search_by_key(&number, |of| of.0) {
+            Ok(at) => run[at].1 = run[at].1.max(bytes),
+            Err(at) => run.insert(at, (number, bytes)),
+        }
+    }
+
+    /// How many bytes a frame must have at least, so that rows have all that they say is there. An index that a frame is missing from
+    /// has what was in that one as if it were in the one before.
+    pub fn must_have(&self, stream: StreamId, sequence: u64) -> u64 {
+        let Some(run) = self.needed.get(&(stream, sequence / RUN)) else { return 0 };
+        let number = (sequence % RUN) as u16;
+        run.binary_search_by_key(&number, |of| of.0).map_or(0, |at| run[at].1)
     }
 
     fn close(&mut self) {
@@ -123,9 +142,13 @@ pub(super) fn look(
             let end = row.start.saturating_add(e.logical_len()).min(s.logical_end);
             let own = (s.stream, row.start, end.saturating_sub(row.start));
             for (stream, from, len) in elsewhere(e).chain([own]).filter(|p| p.2 > 0) {
+                // Of what no frame has, writing the rows says whose it is.
                 frames.each(stream, from, len, &mut |frame, from, to| {
-                    if let Some(sequence) = frame {
-                        live.add(stream, sequence, to - from);
+                    if let Some(frame) = frame {
+                        live.add(stream, frame.sequence, to - from);
+                        if let Some(bytes) = frame.must_have {
+                            live.need(stream, frame.sequence, bytes);
+                        }
                     }
                 })?;
             }
@@ -155,6 +178,9 @@ mod tests {
         assert_eq!((live.bytes(S, 0), live.bytes(S, 99), live.bytes(S, u64::MAX)), (0, 0, UNIT));
         assert!(!live.is_passed(S, 5), "however much it is");
         assert!(live.is_wanted(S, 4) && !live.is_wanted(S, 0));
+        [(9, 5), (7, 3), (9, 8), (9, 6)].into_iter().for_each(|(n, bytes)| live.need(S, n, bytes));
+        let must_have = [4, 7, 9, RUN + 9].map(|n| live.must_have(S, n));
+        assert_eq!(must_have, [0, 3, 8, 0]);
         let units = live.pass(S, 4);
         assert!(!live.is_wanted(S, 4));
         assert!(live.is_passed(S, 4) && !live.is_passed(S, 3));

@@ -190,7 +190,9 @@ impl Pass<'_> {
             let whole = header.frame_type == FrameType::Fill
                 || wanted * 2 >= header.length
                 || live.is_referred_to(s.stream, at.sequence);
-            if can_open && !whole {
+            // Where a frame behind it lacks, the rows would name what is nowhere. They look for it elsewhere when they are written.
+            let is_short = live.must_have(s.stream, at.sequence) > header.length;
+            if (can_open && !whole) || is_short {
                 continue;
             }
             let room = !self.transfer.is_ending()

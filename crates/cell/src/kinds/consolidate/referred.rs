@@ -20,6 +20,8 @@ const RUN: u64 = 1024;
 pub(crate) struct Referred {
     /// By stream and run of frames, a bit for each.
     runs: HashMap<(StreamId, u64), Box<[u64; RUN as usize / 64]>>,
+    /// Ranges that are referred to and that no frame has.
+    unmet: u64,
 }
 
 impl Referred {
@@ -43,9 +45,10 @@ impl Referred {
         run.is_some_and(|run| run[(at / 64) as usize] & (1 << (at % 64)) != 0)
     }
 
-    /// How many frames they are.
+    /// How many frames they are, with the ranges that no frame has.
     fn count(&self) -> u64 {
-        self.runs.values().flat_map(|run| run.iter()).map(|word| u64::from(word.count_ones())).sum()
+        let words = self.runs.values().flat_map(|run| run.iter());
+        self.unmet + words.map(|word| u64::from(word.count_ones())).sum::<u64>()
     }
 }
 
@@ -69,10 +72,9 @@ impl Cell {
                     if !frames.has(stream) {
                         continue;
                     }
-                    frames.each(stream, from, len, &mut |frame, _, _| {
-                        if let Some(sequence) = frame {
-                            referred.add(stream, sequence);
-                        }
+                    frames.each(stream, from, len, &mut |frame, _, _| match frame {
+                        Some(frame) => referred.add(stream, frame.sequence),
+                        None => referred.unmet += 1,
                     })?;
                 }
                 Ok(())

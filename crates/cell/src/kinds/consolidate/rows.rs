@@ -93,9 +93,7 @@ impl Rows<'_> {
                     self.place(&up_to(pieces, ready.entry.size), &mut ready)?;
                 }
                 Err(e) => {
-                    let path = format!("/{}", path_text(&row.entry.path()));
-                    self.ears.say(Code::Damaged, "cell", &path, chain(&e));
-                    return Ok(Ok(()));
+                    return Err(self.lost(&row.entry, &e));
                 }
             }
         }
@@ -112,7 +110,8 @@ impl Rows<'_> {
         if self.ready.len() >= ROWS || bytes >= BYTES { self.flush(out) } else { Ok(Ok(())) }
     }
 
-    /// Settles where the contents of a file are: in frames that were passed on, or saved anew.
+    /// Settles where the contents of a file are: in frames that were passed on, or saved anew. What no frame has is saved anew too: if
+    /// it is nowhere, reading it says so.
     fn place(&mut self, pieces: &[Piece], ready: &mut Ready) -> Result<()> {
         let mut extents: Vec<Extent> = Vec::new();
         let mut offset = 0;
@@ -126,7 +125,7 @@ impl Rows<'_> {
             };
             let (live, again) = (self.live, &mut ready.again);
             self.frames.each(stream, from, piece.len, &mut |frame, low, high| {
-                let passed = frame.is_none_or(|sequence| live.is_passed(stream, sequence));
+                let passed = frame.is_some_and(|frame| live.is_passed(stream, frame.sequence));
                 if passed && extents.len() < EXTENTS {
                     push(&mut extents, high - low, ExtentKind::At(stream, low));
                     return;

@@ -54,6 +54,12 @@ fn monitoring() {
 }
 
 #[test]
+fn rotating_tapes() {
+    let said = replayed("guide/tape-rotation.md");
+    assert_eq!(said.matches("+ capstan library export").count(), 2, "{said}");
+}
+
+#[test]
 fn a_damaged_medium() {
     let said = replayed("guide/damaged-medium.md");
     for code in ["201 damaged", "229 replica-used"] {

@@ -290,3 +290,39 @@ fn what_cannot_be_opened_is_kept_where_it_is_moved() {
     lab.restored(["t", "--into", "out"]);
     same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
 }
+
+/// The medium of a full is lost for good: what the incremental's medium has is to be had all the same, by the session's name.
+#[test]
+fn what_an_incremental_has_itself_comes_without_its_base() {
+    let lab = Lab::new();
+    for n in 1..=4 {
+        lab.file(&format!("t/f{n}"), noise(n, 100_000));
+    }
+    lab.backed_up(["t", "--to", "m1", "--name", "t"]);
+    lab.file("t/f2", noise(9, 120_000));
+    lab.sh("echo new >t/new; chmod 600 t/f1; mv t/f3 t/m3");
+    let session = lab.backed_up(["t", "--to", "m2", "--name", "t", "--incr"])["session"].clone();
+    let named = format!("t@{}", session.as_str().unwrap());
+    lab.sh("mv m1 lost");
+    let comes = |to: &str, files: &str| {
+        let done = lab.run(["restore", &named, "--into", to, "--json"]);
+        assert_eq!(done.code, 3, "{}", done.stderr);
+        let done = report(done);
+        assert_eq!(done["status"], "completed_with_errors", "{done:#}");
+        let errors = done["errors"].to_string();
+        assert!(errors.contains("is not known: what is of this version itself"), "{errors}");
+        assert!(errors.contains("/t/m3"), "{errors}");
+        let tree = below(&lab.path(to), &lab.path("t"));
+        lab.sh(&format!("cmp t/f2 {0}/f2; cmp t/new {0}/new", tree.display()));
+        let found = lab.sh(&format!("find {} -type f -printf '%f\n' | sort", tree.display()));
+        assert_eq!(found, files);
+    };
+    // In a home that never knew the medium.
+    lab.sh("mv home old-home");
+    lab.run(["import", "m2"]);
+    let unnamed = lab.run(["restore", "t", "--into", "none"]);
+    assert_eq!(unnamed.code, 2, "{}", unnamed.stderr);
+    assert!(unnamed.stderr.contains("NAME@SESSION"), "{}", unnamed.stderr);
+    // A file that was moved lost its contents with the full, and is named.
+    comes("of-new", "f2\nm3\nnew\n");
+}

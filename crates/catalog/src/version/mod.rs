@@ -108,6 +108,26 @@ impl<'a> VersionRows<'a> {
         Self::of(idb, &chain, false, on_media)
     }
 
+    /// A version with what is known of what it builds on, and the version that is the first not to be had, if any.
+    pub fn of_known(
+        idb: &'a Idb,
+        version: VersionId,
+        on_media: Arc<dyn ContentsOnMedia + 'a>,
+    ) -> Result<(Self, Option<VersionId>)> {
+        let mut known: Vec<Version> = Vec::new();
+        let mut next = Some(version);
+        while let Some(id) = next {
+            let row = idb.version(id)?.filter(|row| known.iter().all(|v| v.id != row.id));
+            let Some(row) = row.filter(|row| refuse_unknown(idb, row).is_ok()) else { break };
+            next = row.base;
+            known.push(row);
+        }
+        match known.is_empty() {
+            true => Self::of_chain(idb, version, on_media).map(|rows| (rows, None)),
+            false => Ok((Self::of(idb, &known, false, on_media)?, next)),
+        }
+    }
+
     /// A version without what it builds on, and with all that says of its sessions how they ended.
     pub fn alone(
         idb: &'a Idb,

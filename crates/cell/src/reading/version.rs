@@ -25,6 +25,13 @@ impl<'a> VersionView<'a> {
         Self::of_chain(cell, version, OpenMedia::held(cell, reading))
     }
 
+    /// The same of one whose base nobody has any more, as far as it is known; and the version that lacks, if any.
+    pub fn open_known(cell: &'a Cell, version: VersionId) -> Result<(Self, Option<VersionId>)> {
+        let media = Arc::new(OpenMedia::held(cell, cell.hold_version(version)?));
+        let (rows, lacks) = VersionRows::of_known(&cell.idb, version, media.clone())?;
+        Ok((Self { cell, rows, media }, lacks))
+    }
+
     /// A version of which no more is looked at than the database has: rows, names.
     pub fn open_rows(cell: &'a Cell, version: VersionId) -> Result<Self> {
         Self::of_chain(cell, version, OpenMedia::of(cell))

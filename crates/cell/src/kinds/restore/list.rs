@@ -114,7 +114,7 @@ impl Cell {
         let version = self.version(&request.version)?;
         let name = &request.version.name;
         self.say_lost(version.id, name, || None, &ears)?;
-        let mut view = VersionView::open(self, version.id)?;
+        let mut view = VersionView::open_known(self, version.id)?.0;
         self.add_keys(&mut view, false)?;
         check::destination(request)?;
         let mut chosen = self.chosen_of(request, &version)?;

@@ -151,7 +151,8 @@ impl Cell {
                     ));
                 }
                 CellError::BadInput(format!(
-                    "'{}' has no complete version; `capstan sessions` lists what there is, NAME@SESSION names one",
+                    "'{}' has no complete version; `capstan sessions` lists what there is, and NAME@SESSION names one: what there is \
+                     of that is restored",
                     name.name
                 ))
             });
@@ -246,6 +247,33 @@ impl Cell {
         )))
     }
 
+    /// A version with what it builds on. Of one that is named by its session, what there is of that: its base may be lost for good.
+    fn view_to_restore(
+        &self,
+        name: &VersionName,
+        version: &Version,
+        ears: &Ears<'_>,
+    ) -> Result<VersionView<'_>> {
+        if name.session.is_none() {
+            return VersionView::open(self, version.id).map_err(|e| match e {
+                CellError::BadInput(text) => CellError::BadInput(format!(
+                    "{text}; NAME@SESSION restores what there is of one session"
+                )),
+                e => e,
+            });
+        }
+        let (view, lacks) = VersionView::open_known(self, version.id)?;
+        if let Some(base) = lacks {
+            let text = format!(
+                "version {}, which it builds on, is not known: what is of this version itself is restored; import the medium that \
+                 has it to get the rest",
+                base.short()
+            );
+            ears.say(Code::Missing, "cell", &name.name, text);
+        }
+        Ok(view)
+    }
+
     /// Restores the files of a drill's sample into a directory, without a record of it.
     pub(crate) fn restore_sample(
         &self,
@@ -272,7 +300,7 @@ impl Cell {
         self.check_pages(ears);
         let version = self.version(&request.version)?;
         self.say_clock(&request.version, &version, ears)?;
-        let mut view = VersionView::open(self, version.id)?;
+        let mut view = self.view_to_restore(&request.version, &version, ears)?;
         // A wrong or missing key is said before anything is written.
         self.add_keys(&mut view, true)?;
         self.open_drive_keys(&view)?;

@@ -103,6 +103,36 @@ struct Known {
     order: Order,
 }
 
+impl Known {
+    /// Adds a place of the same data. Where the original is on no medium, that of its copies which lacks least stands for it: by what
+    /// that one has readers look for data.
+    fn add(&mut self, segment: &Segment, parts: &[StreamPart], lacks: u64) {
+        let place = &mut self.place;
+        let first = place.segment;
+        let least = place.lacking.iter().find(|of| of.0 == first).map_or(0, |of| of.1);
+        place.note_lack(segment.id, lacks);
+        if first == segment.id {
+            place.media.push((segment.medium, segment.number));
+            return;
+        }
+        place.copies.push((segment.id, segment.medium, segment.number));
+        if lacks < least {
+            let mut better = first_place(segment, parts, place.session);
+            better.by = place.by;
+            better.lacking = std::mem::take(&mut place.lacking);
+            let (own, copies) = std::mem::take(&mut place.copies)
+                .into_iter()
+                .partition::<Vec<Place>, _>(|copy| copy.0 == segment.id);
+            better.media = own.into_iter().map(|(_, medium, number)| (medium, number)).collect();
+            better.copies =
+                place.media.iter().map(|(medium, number)| (first, *medium, *number)).collect();
+            better.copies.extend(copies);
+            *place = better;
+            self.committed_us = segment.committed_us;
+        }
+    }
+}
+
 /// Where a segment comes among the others: behind that one of them, as the so many-th that was put between.
 type Order = (i64, u64);
 
@@ -143,7 +173,7 @@ pub fn places_of(idb: &Idb, chain: &[Version], with_ends: bool) -> Result<Vec<Se
             let (origin, lacks) = copy.map_or((segment.id, 0), |of| (of.origin, of.lacks));
             match by_origin.get(&origin) {
                 Some(known) => {
-                    all[*known].place.add(segment, lacks);
+                    all[*known].add(segment, parts, lacks);
                     before = Some(all[*known].order);
                 }
                 None => {
@@ -213,15 +243,6 @@ impl SegmentPlace {
             self.lacking.push((segment, lacks));
         }
     }
-
-    fn add(&mut self, segment: &Segment, lacks: u64) {
-        self.note_lack(segment.id, lacks);
-        if self.segment == segment.id {
-            self.media.push((segment.medium, segment.number));
-        } else {
-            self.copies.push((segment.id, segment.medium, segment.number));
-        }
-    }
 }
 
 fn first_place(segment: &Segment, parts: &[StreamPart], session: u32) -> SegmentPlace {
@@ -249,86 +270,127 @@ mod tests {
     use capstan_format::id::{ObjectId, VersionId};
     use capstan_idb::{Medium, Object, Session, Status};
 
+    fn id(n: u8) -> [u8; 16] {
+        [n; 16]
+    }
+
+    /// A database with a version, its session and media 1 to 3.
+    fn with_version(dir: &std::path::Path) -> (Idb, Version, SessionId) {
+        let idb = Idb::open(&dir.join("home")).unwrap();
+        let (name, host) = ("t".to_owned(), "here".to_owned());
+        let object = Object { id: ObjectId(id(1)), name, host, sealed: None };
+        idb.put_object(&object).unwrap();
+        let version = Version {
+            id: VersionId(id(1)),
+            object: object.id,
+            status: Status::Running,
+            method: "full".to_owned(),
+            base: None,
+            key: None,
+            null_device: false,
+            created_us: 1,
+            stands_for: None,
+        };
+        let session = Session {
+            id: SessionId(id(1)),
+            kind: "backup".to_owned(),
+            object: None,
+            version: Some(version.id),
+            parent: None,
+            status: Status::Running,
+            host: "here".to_owned(),
+            device: "there".to_owned(),
+            started_us: 1,
+            ended_us: None,
+            files: 0,
+            dirs: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            tags: Vec::new(),
+            report: None,
+            pid: 1,
+            birth: String::new(),
+        };
+        idb.begin_session(&session, Some(&version)).unwrap();
+        for n in [1, 2, 3] {
+            idb.put_medium(&Medium {
+                id: MediumId(id(n)),
+                label: format!("medium-{n}"),
+                device: format!("file:/mnt/{n}"),
+                block_size: 1 << 16,
+                created_us: 1,
+                hosts: Vec::new(),
+            })
+            .unwrap();
+        }
+        (idb, version, session.id)
+    }
+
+    /// Records segment `nth`, with bytes from 100 times `from` on, as number `number` on a medium.
+    fn commit(idb: &Idb, session: SessionId, (nth, from): (u8, u8), medium: u8, number: u32) {
+        let segment = Segment {
+            id: SegmentId(id(nth)),
+            medium: MediumId(id(medium)),
+            number: SegmentNumber(number),
+            object: None,
+            session,
+            blocks: 1,
+            bytes: 1 << 16,
+            committed_us: i64::from(from),
+        };
+        let part = StreamPart {
+            segment: segment.id,
+            stream: StreamId(id(7)),
+            version: VersionId(id(1)),
+            logical_start: 100 * u64::from(from),
+            logical_end: 100 * u64::from(from + 1),
+            rows: 1,
+        };
+        idb.commit_segments(&[(segment, vec![part])]).unwrap();
+    }
+
     /// The mirror was full in the third segment, and was taken again as the next tape: the third lies on one of the two media, the
     /// fourth on the other, each behind the first two.
     #[test]
     fn segments_behind_a_common_one_come_in_the_order_of_their_streams() {
         for swapped in [false, true] {
             let dir = tempfile::tempdir().unwrap();
-            let idb = Idb::open(&dir.path().join("home")).unwrap();
-            let id = |n: u8| [n; 16];
+            let (idb, version, session) = with_version(dir.path());
             let [first, mirror] = if swapped { [2, 1] } else { [1, 2] };
-            let (name, host) = ("t".to_owned(), "here".to_owned());
-            let object = Object { id: ObjectId(id(1)), name, host, sealed: None };
-            idb.put_object(&object).unwrap();
-            let version = Version {
-                id: VersionId(id(1)),
-                object: object.id,
-                status: Status::Running,
-                method: "full".to_owned(),
-                base: None,
-                key: None,
-                null_device: false,
-                created_us: 1,
-                stands_for: None,
-            };
-            let session = Session {
-                id: SessionId(id(1)),
-                kind: "backup".to_owned(),
-                object: None,
-                version: Some(version.id),
-                parent: None,
-                status: Status::Running,
-                host: "here".to_owned(),
-                device: "there".to_owned(),
-                started_us: 1,
-                ended_us: None,
-                files: 0,
-                dirs: 0,
-                bytes_read: 0,
-                bytes_written: 0,
-                tags: Vec::new(),
-                report: None,
-                pid: 1,
-                birth: String::new(),
-            };
-            idb.begin_session(&session, Some(&version)).unwrap();
-            for n in [1, 2] {
-                idb.put_medium(&Medium {
-                    id: MediumId(id(n)),
-                    label: format!("medium-{n}"),
-                    device: format!("file:/mnt/{n}"),
-                    block_size: 1 << 16,
-                    created_us: 1,
-                    hosts: Vec::new(),
-                })
-                .unwrap();
-            }
-            let written = [(1, mirror, 1), (1, first, 1), (2, first, 2), (3, mirror, 2)];
-            for (nth, medium, number) in written {
-                let segment = Segment {
-                    id: SegmentId(id(nth)),
-                    medium: MediumId(id(medium)),
-                    number: SegmentNumber(number),
-                    object: None,
-                    session: session.id,
-                    blocks: 1,
-                    bytes: 1 << 16,
-                    committed_us: i64::from(nth),
-                };
-                let part = StreamPart {
-                    segment: segment.id,
-                    stream: StreamId(id(7)),
-                    version: version.id,
-                    logical_start: 100 * u64::from(nth),
-                    logical_end: 100 * u64::from(nth + 1),
-                    rows: 1,
-                };
-                idb.commit_segments(&[(segment, vec![part])]).unwrap();
+            for (nth, medium, number) in
+                [(1, mirror, 1), (1, first, 1), (2, first, 2), (3, mirror, 2)]
+            {
+                commit(&idb, session, (nth, nth), medium, number);
             }
             let places = places_of(&idb, &[version], false).unwrap();
             let order: Vec<u8> = places.iter().map(|place| place.segment.0[0]).collect();
             assert_eq!(order, [1, 2, 3], "{swapped}");
+        }
+    }
+
+    /// The original 9 was given up when a repair wrote it anew, so copies of it are all there is; some of them lack frames.
+    #[test]
+    fn of_copies_whose_original_is_gone_the_whole_one_stands_for_it() {
+        for lacks in [[2, 0, 1], [0, 2, 1], [2, 1, 0], [3, 2, 1]] {
+            let dir = tempfile::tempdir().unwrap();
+            let (idb, version, session) = with_version(dir.path());
+            for medium in [1, 2, 3] {
+                let segment = SegmentId(id(10 + medium));
+                idb.put_copy(segment, SegmentId(id(9)), lacks[usize::from(medium) - 1]).unwrap();
+                commit(&idb, session, (10 + medium, 1), medium, 4);
+            }
+            let places = places_of(&idb, &[version], false).unwrap();
+            let [place] = &places[..] else { panic!("{places:#?}") };
+            let least = (1..=3).min_by_key(|medium| lacks[usize::from(*medium) - 1]).unwrap();
+            assert_eq!(place.segment.0[0], 10 + least, "{lacks:?}");
+            assert_eq!(place.media, [(MediumId(id(least)), SegmentNumber(4))], "{lacks:?}");
+            let all = place.places();
+            let mut known: Vec<u8> = all.iter().map(|at| at.1.0[0]).collect();
+            assert_eq!(known[0], least, "{lacks:?}");
+            known.sort_unstable();
+            assert_eq!(known, [1, 2, 3], "{lacks:?}");
+            assert!(all.iter().all(|at| place.lacks_at(*at) == lacks[usize::from(at.1.0[0]) - 1]));
+            assert_eq!(place.whole_places().len(), lacks.iter().filter(|n| **n == 0).count());
         }
     }
 }

@@ -142,3 +142,72 @@ fn a_repair_that_cannot_mend_does_not_take_the_place_of_what_is_lost() {
     restores(&lab).ok();
     assert!(!lab.path("m/00000001.segment").exists());
 }
+
+/// Turns a byte in the middle of each segment of a medium that has the large file.
+fn damage(lab: &Lab, medium: &str) {
+    for entry in fs::read_dir(lab.path(medium)).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap();
+        if bytes.len() > LEN {
+            bytes[LEN / 2] ^= 0xff;
+            fs::write(&path, bytes).unwrap();
+        }
+    }
+}
+
+/// Blank media, in the order of their ids: that in which the database has the places of a session.
+fn media_by_id(lab: &Lab) -> Vec<String> {
+    for label in ["x", "y", "z"] {
+        lab.run(["media", "init", label]).ok();
+    }
+    let listed = lab.run(["media", "list", "--json"]).ok().stdout.clone();
+    let json: Value = serde_json::from_str(&listed).unwrap();
+    let text = |of: &Value| of.as_str().unwrap().to_owned();
+    let mut all: Vec<(String, String)> = json["media"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| (text(&m["id"]), text(&m["label"])))
+        .collect();
+    all.sort();
+    all.into_iter().map(|(_, label)| label).collect()
+}
+
+/// The original is on no medium any more: a repair wrote it anew. What that was copied to lacks a frame, and another copy is whole.
+#[test]
+fn a_copy_that_lacks_something_stands_for_none_that_is_whole() {
+    for nth in 0..3 {
+        let lab = Lab::new();
+        let mut media = media_by_id(&lab);
+        let lacking = media.remove(nth);
+        let [mended, whole] = [&media[0], &media[1]];
+        lab.file("tree/a", noise(1, LEN));
+        lab.file("tree/b", "x");
+        lab.backed_up(["tree", "--to", mended, "--name", "d"]);
+        lab.file("tree/b", "y");
+        lab.backed_up(["tree", "--to", mended, "--name", "d", "--incr"]);
+        lab.run(["copy", "d", "--to", whole]).ok();
+        damage(&lab, mended);
+        lab.run(["media", "repair", mended]).ok();
+        damage(&lab, mended);
+        lab.sh(&format!("mv {whole} away"));
+        let run = lab.run(["media", "retire", mended, "--to", &lacking]);
+        assert_eq!(run.code, 3, "{}{}", run.stdout, run.stderr);
+        // What no place at hand has is in no full.
+        assert_eq!(restores(&lab).code, 3);
+        let run = lab.run(["consolidate", "d", "--to", "made"]);
+        assert_eq!(run.code, 1, "{}{}", run.stdout, run.stderr);
+        assert!(
+            run.stderr.contains("tree/a: ") && run.stderr.contains("none is made"),
+            "{}",
+            run.stderr
+        );
+        lab.sh(&format!("mv away {whole}"));
+        restores(&lab).ok();
+        lab.run(["copy", "d", "--to", "copied"]).ok();
+        lab.run(["consolidate", "d", "--to", "made"]).ok();
+        lab.sh("mkdir aside; mv x y z copied aside");
+        lab.run(["verify", "d"]).ok();
+        restores(&lab).ok();
+    }
+}

@@ -4,13 +4,16 @@
     tools/house.py            a table of all crates
     tools/house.py --check    ends with 1 where modules form a circle that is not listed below, or a list says too much
     tools/house.py --circles  the uses that make each circle
+    tools/house.py --picture  puts the picture of the crates into docs/architecture.md; --check holds it against the crates
 
 A circle is two or more modules of one folder that use each other, directly or by way of others. A module may use its parent and
 its children. Tests do not count. What `use` brings into a module counts where it comes from.
 """
 
+import json
 import os
 import re
+import subprocess
 import sys
 from collections import defaultdict
 
@@ -172,6 +175,35 @@ def circles(edges):
     return found
 
 
+ARCHITECTURE = os.path.join(ROOT, "docs", "architecture.md")
+BEGIN, END = "<!-- tools/house.py --picture -->\n", "<!-- end of the picture -->\n"
+
+
+def picture():
+    """Which crate uses which, the highest first. What a crate has by way of another one is left out."""
+    command = ["cargo", "metadata", "--no-deps", "--format-version", "1", "--offline"]
+    packages = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)["packages"]
+    short = lambda name: name.removeprefix("capstan-")
+    uses = {}
+    for package in packages:
+        if "crates" in package["manifest_path"].split(os.sep):
+            own = [d["name"] for d in package["dependencies"] if d["kind"] is None and d["name"].startswith("capstan")]
+            uses[short(package["name"])] = {short(name) for name in own}
+
+    def all_of(name):
+        return set().union(*[{other} | all_of(other) for other in uses[name]])
+
+    def height(name):
+        return 1 + max([height(other) for other in uses[name]], default=0)
+
+    lines = []
+    for name in sorted(uses, key=lambda name: (-height(name), name)):
+        near = [other for other in uses[name] if not any(other in all_of(beside) for beside in uses[name])]
+        arrow = " -> " + ", ".join(sorted(near, key=lambda other: (-height(other), other))) if near else ""
+        lines.append(f"{name:12}{arrow}".rstrip())
+    return "```\n" + "\n".join(lines) + "\n```\n"
+
+
 def functions(text):
     """The lengths of the functions of a file, as rustfmt writes them."""
     lines = text.split("\n")
@@ -188,6 +220,14 @@ def functions(text):
 
 def main():
     wrong, rows = [], []
+    text = open(ARCHITECTURE, encoding="utf-8").read()
+    before, rest = text.split(BEGIN)
+    shown, behind = rest.split(END)
+    if "--picture" in sys.argv:
+        open(ARCHITECTURE, "w", encoding="utf-8").write(before + BEGIN + picture() + END + behind)
+        return
+    if "--check" in sys.argv and shown != picture():
+        wrong.append("docs/architecture.md: its picture of the crates is out of date: tools/house.py --picture")
     crates = sorted(os.listdir(os.path.join(ROOT, "crates")))
     for name in crates:
         src = os.path.join(ROOT, "crates", name, "src")

@@ -3,6 +3,21 @@
 //! The cell never touches bulk data: it chooses devices, streams and keys, starts disk agents and a media agent, watches
 //! them, and records what they commit in the internal database. A front end gives a [`request`], watches through
 //! [`observe`] and gets a [`report`].
+//!
+//! Its folders are rooms. A room uses rooms below it, never one above:
+//!
+//! - `upkeep`: what an administrator does with media, arrays and the IDB
+//! - `kinds`: the kinds of session: backup, restore, copy, stage, consolidation, verification, import, prune, drill
+//! - `queries`: answers: what versions have, which sessions there were, how each object is protected
+//! - `supply`: which medium a session writes: pools, labels, tapes of libraries, the next one when one is full
+//! - `drives`: robots and drives: booked, cleaned, asked for tapes; keys of drives that encrypt
+//! - `versions`: what is known of versions: whole or damaged, kept until, what they lack, clocks
+//! - `reading`: opens the media of a version, and takes another where one is away or damaged
+//! - `media`: facts about media: state, condition, owner, place, whether they changed
+//! - `keys`: the key ring, the names key, and what opens what lies on media
+//! - `session`: what all sessions share: messages, leases, waits, the watch, the end
+//! - `report`: what a session says at its end, and what earlier reports said
+//! - `process`: signs of life of processes
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 

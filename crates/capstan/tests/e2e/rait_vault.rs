@@ -299,3 +299,16 @@ fn tapes_that_are_taken_out_by_hand_are_named_each_by_itself() {
     let out: Vec<_> = tapes.iter().map(|tape| tape["exported_to"].as_str()).collect();
     assert_eq!(out, [Some("bank"), None], "{shown}");
 }
+
+/// A tape that was taken out by hand: each of the others stands in its own place all the same.
+#[test]
+fn places_stand_beside_their_barcodes_where_a_tape_was_taken() {
+    let lab = lab("rait5", 3);
+    unload(&lab);
+    take(&lab, "V00001L9");
+    let wanted = "V00001L9 not in the library; V00002L9 slot:2; V00003L9 slot:3";
+    for line in ["media list", "media show V00001L9"] {
+        let shown = run(&lab, line).ok().stdout.clone();
+        assert!(shown.contains(wanted), "{line}: {shown}");
+    }
+}

@@ -67,7 +67,10 @@ pub(super) fn tapes_of(
 pub fn place_shown(m: &MediumInfo) -> String {
     let places: Vec<_> = m.tapes.iter().filter_map(|tape| Some(tape.place?.short())).collect();
     let places = places.join(", ");
-    if m.tapes.len() > 1 && m.tapes.iter().any(|tape| tape.exported.is_some()) {
+    // Of an array each place stands beside its barcode, where some of its tapes are not in their libraries.
+    let is_exported = m.tapes.iter().any(|tape| tape.exported.is_some());
+    let is_partly_there = !places.is_empty() && m.tapes.iter().any(|tape| tape.place.is_none());
+    if m.tapes.len() > 1 && (is_exported || is_partly_there) {
         return places_shown(&m.tapes);
     }
     if m.management.exported_us.is_some() {

@@ -312,3 +312,23 @@ fn places_stand_beside_their_barcodes_where_a_tape_was_taken() {
         assert!(shown.contains(wanted), "{line}: {shown}");
     }
 }
+
+/// The tape that left the house is lost for good: what a refusal names makes the others blank.
+#[test]
+fn an_array_of_which_a_tape_is_lost_for_good_can_be_given_up() {
+    let lab = lab("rait1", 2);
+    unload(&lab);
+    export(&lab, "V00002L9", "bank");
+    run(&lab, "prune t --give-up").ok();
+    let refused = run(&lab, "media recycle V00001L9");
+    assert_eq!(refused.code, 2, "{}", refused.stdout);
+    for way in ["media retire 'V00001L9'", "media forget 'V00001L9'", "media erase TAPE --foreign"]
+    {
+        assert!(refused.stderr.contains(way), "{way}: {}", refused.stderr);
+    }
+    assert!(!refused.stderr.contains("media import"), "{}", refused.stderr);
+    run(&lab, "media retire V00001L9").ok();
+    run(&lab, "media forget V00001L9").ok();
+    run(&lab, "media erase vtape:vtl?tape=V00001L9 --foreign").ok();
+    lab.backed_up(["t", "--to", "vtape:vtl?tape=V00001L9", "--name", "t"]);
+}

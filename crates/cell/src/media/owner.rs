@@ -81,9 +81,17 @@ impl Cell {
         let name = shown(header.medium, &header.label);
         self.refuse_other_cells(header, &address.to_string())?;
         if let Some(to) = self.exported(header.medium)? {
+            let way = match (address, address.is_tape()) {
+                (Address::Array(_), true) => format!(
+                    "`capstan library import` takes a tape back that came; where one is lost for good, `capstan media retire '{0}'` \
+                     and `capstan media forget '{0}'` give the array up, and `capstan media erase TAPE --foreign` makes its other \
+                     tapes blank",
+                    header.label
+                ),
+                _ => format!("`capstan media import {}` takes it back", shell_word(address)),
+            };
             return Err(CellError::BadInput(format!(
-                "{name} {to}, so nothing is written to it; `capstan media import {}` takes it back",
-                shell_word(address)
+                "{name} {to}, so nothing is written to it; {way}"
             )));
         }
         self.refuse_retired(header.medium, &header.label)?;

@@ -58,7 +58,15 @@ fn what_builds_on_a_version_that_is_not_known_is_not_whole() {
     lab.run(["media", "adopt", "m2"]).ok();
     let pruned = prunes(&lab, "0 versions removed, 0 marked, 3 kept");
     assert!(pruned.stderr.contains(&above), "{}", said(&pruned));
-    lab.run(["restore", &above, "--into", "out"]).refused(&["is not known", "import the medium"]);
+    // By its name comes what there is of it.
+    let part = lab.run(["restore", &above, "--into", "part"]);
+    assert_eq!(part.code, 3, "{}", said(&part));
+    assert!(
+        part.stderr.contains("is not known: what is of this version itself"),
+        "{}",
+        said(&part)
+    );
+    assert!(below(&lab.path("part"), &lab.path("tree")).join("c").exists());
     for version in [&*whole, "t"] {
         lab.restored([version, "--into", "out"]);
         same_by_rsync(&lab.path("first"), &below(&lab.path("out"), &lab.path("tree")));

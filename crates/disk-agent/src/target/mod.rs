@@ -172,6 +172,7 @@ impl Target {
         synced.map_err(|e| TargetError::io("write back to the disk", Vec::new(), e))
     }
 
+    /// Keeps in mind that this restore made a directory: its metadata are this restore's to set.
     fn note_made(&self, path: &[u8]) {
         let hash = self.hasher.hash_one(path);
         self.made.lock().insert(hash);

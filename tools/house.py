@@ -33,7 +33,6 @@ LEFT = {
     "format": 2,
     "format keys": 7,
     "idb": 13,
-    "media-agent": 5,
     "tape": 12,
 }
 

@@ -8,8 +8,8 @@ use capstan_format::FormatError;
 use capstan_format::id::MediumId;
 use capstan_format::keys::KeyError;
 use capstan_idb::IdbError;
-use capstan_media_agent::reader::ReadError;
-use capstan_media_agent::writer::WriteError;
+use capstan_media_agent::read::error::ReadError;
+use capstan_media_agent::write::error::WriteError;
 
 /// Why a command of the cell failed as a whole.
 #[derive(Debug, thiserror::Error)]

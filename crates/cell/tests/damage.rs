@@ -28,8 +28,8 @@ use capstan_format::block::{Block, BlockKind, MaHeader, PAYLOAD_AT};
 use capstan_format::codec::{Decompressor, Method};
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, FrameType};
 use capstan_format::id::{SegmentNumber, StreamId};
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::scan::scan;
+use capstan_media_agent::read::scan::scan;
+use capstan_media_agent::read::segment::SegmentReader;
 use support::{
     Deaf, State, backup, backup_request, fast_dir, make_ring, make_tree, restore, secrets, tree,
 };

@@ -25,7 +25,8 @@ use capstan_format::id::{MediumId, ObjectId, SessionId, StreamId, VersionId};
 use capstan_format::record::{
     FORMAT_VERSION, MediumHeader, Protection, SessionEnd, SessionLabel, StreamLabel,
 };
-use capstan_media_agent::writer::{CATALOG_LIMIT_DEFAULT, Writer, WriterOptions};
+use capstan_media_agent::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
+use capstan_media_agent::write::writer::Writer;
 use support::{Deaf, fast_dir};
 
 /// Writes a medium with a session that has these rows.

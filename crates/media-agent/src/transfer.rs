@@ -18,9 +18,11 @@ use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, MIN_ROOM, padded};
 use capstan_format::id::StreamId;
 use capstan_format::record::{SessionEnd, SessionEnds};
 
-use crate::mirror::{Drives, LostMirrors, Member, Mirrors};
-use crate::segment::{Heading, Owner, SegmentWriter};
-use crate::writer::{Committed, NextMedia, OnCommit, WriteError, Written};
+use crate::write::committed::{Committed, OnCommit, Written};
+use crate::write::error::WriteError;
+use crate::write::mirror::{Drives, LostMirrors, Member, Mirrors};
+use crate::write::options::NextMedia;
+use crate::write::segment::{Heading, Owner, SegmentWriter};
 
 /// Block buffers: some are filled while others are written.
 const BUFFERS: usize = 6;

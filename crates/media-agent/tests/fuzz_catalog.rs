@@ -11,8 +11,9 @@ use capstan_format::catalog::rebuild;
 use capstan_format::crc::crc32c;
 use capstan_format::entry::Kind;
 use capstan_format::id::{SegmentId, SegmentNumber, StreamId};
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::scan::scan;
+use capstan_media_agent::read::frames::FrameReader;
+use capstan_media_agent::read::scan::scan;
+use capstan_media_agent::read::segment::SegmentReader;
 use common::{
     Random, Reported, Shape, Spec, device, open, read_all, recorder, write_session, writer,
 };
@@ -149,7 +150,7 @@ fn changed_segments_are_scanned_without_panics() {
         assert!(righted || found.damage.is_empty() != changed, "round {round}");
         let _ = rebuild(&found.contents);
         for stream in &found.contents.streams {
-            let mut frames = reader.frames(&found.contents, stream.stream);
+            let mut frames = FrameReader::of(&reader, &found.contents, stream.stream);
             for place in &stream.index {
                 let _ = frames.frame(place);
             }

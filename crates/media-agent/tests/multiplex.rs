@@ -14,8 +14,8 @@ use capstan_format::catalog::Contents;
 use capstan_format::codec::Method;
 use capstan_format::entry::Kind;
 use capstan_format::record::{OtherEnd, SessionEnd, SessionEnds};
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::scan::scan;
+use capstan_media_agent::read::scan::scan;
+use capstan_media_agent::read::segment::SegmentReader;
 use common::{
     Got, Reported, Shape, Spec, assert_same, device, label, open, recorder, take, write_session,
     writer,

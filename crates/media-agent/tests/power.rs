@@ -9,9 +9,9 @@ use capstan_devices::faulty::FaultyStorage;
 use capstan_devices::storage::Storage;
 use capstan_disk_agent::squeeze::Compression;
 use capstan_format::id::SegmentNumber;
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::scan::scan;
-use capstan_media_agent::writer::WriteError;
+use capstan_media_agent::read::scan::scan;
+use capstan_media_agent::read::segment::SegmentReader;
+use capstan_media_agent::write::error::WriteError;
 use common::{
     Given, Got, Random, Reported, Shape, Spec, assert_same, device, open, read_all, recorder, take,
     write_session, writer,

@@ -5,8 +5,9 @@ mod common;
 use capstan_devices::faulty::FaultyStorage;
 use capstan_devices::operator;
 use capstan_disk_agent::squeeze::Compression;
-use capstan_media_agent::reader::{ReadError, SegmentReader};
-use capstan_media_agent::scan::scan;
+use capstan_media_agent::read::error::ReadError;
+use capstan_media_agent::read::scan::scan;
+use capstan_media_agent::read::segment::SegmentReader;
 use common::{Reported, Shape, Spec, device, open, recorder, write_session, writer};
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use capstan_devices::file::FileMedium;
 use capstan_format::id::SegmentNumber;
 use capstan_format::keys::KeyRecord;
-use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::read::segment::SegmentReader;
 
 /// The wrapped keys of those segments' sessions, each once. What cannot be read is left out: it is named when its contents
 /// are read.

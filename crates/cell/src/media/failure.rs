@@ -2,7 +2,7 @@
 
 use capstan_devices::{DeviceError, operator};
 use capstan_format::id::MediumId;
-use capstan_media_agent::writer::WriteError;
+use capstan_media_agent::write::error::WriteError;
 
 use crate::Cell;
 use crate::error::Result;

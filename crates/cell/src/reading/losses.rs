@@ -9,7 +9,9 @@ use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
-use capstan_media_agent::reader::{ReadError, SegmentReader};
+use capstan_media_agent::read::error::ReadError;
+use capstan_media_agent::read::frames::FrameReader;
+use capstan_media_agent::read::segment::SegmentReader;
 
 use crate::reading::frame_check::Frames;
 use crate::reading::unread::of_way;
@@ -135,7 +137,7 @@ pub(crate) fn unreadable(
         };
         let label = index.and_then(|s| s.label.as_ref()).map(|l| &l.session);
         let places = index.map(|s| s.index.as_slice()).unwrap_or_default();
-        let mut source = reader.frames(layout, stream);
+        let mut source = FrameReader::of(reader, layout, stream);
         let mut at = from;
         for (i, place) in places.iter().enumerate().filter(|(_, p)| p.logical_frame) {
             // What was not looked at counts as lost, and who is stopped says nothing of it.

@@ -11,7 +11,7 @@ use capstan_format::frame::{FRAME_PLAIN_MAX, FrameHeader, FrameType};
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::index::FramePlace;
 use capstan_format::keys::{FrameSealer, Purpose};
-use capstan_media_agent::reader::FrameReader;
+use capstan_media_agent::read::frames::FrameReader;
 
 use crate::error::{CellError, Result};
 use crate::reading::replicas::Spares;
@@ -346,7 +346,7 @@ impl<'a> Elsewhere<'a> {
         let label = s.label.as_ref().map(|l| &l.session);
         let sealer = self.view.keys.sealer(Purpose::Contents, label, stream)?;
         let index = places_of_logical(s);
-        let frames = reader.frames(&contents, stream);
+        let frames = FrameReader::of(&reader, &contents, stream);
         self.open.retain(|o| o.stream != stream);
         if self.open.len() >= OPEN {
             self.open.remove(0);

@@ -11,8 +11,10 @@ use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
 use capstan_format::frame::FrameHeader;
 use capstan_format::id::{SegmentId, StreamId};
-use capstan_media_agent::reader::{ReadError, SegmentReader};
-use capstan_media_agent::scan::scan_of;
+use capstan_media_agent::read::error::ReadError;
+use capstan_media_agent::read::frames::FrameReader;
+use capstan_media_agent::read::scan::scan_of;
+use capstan_media_agent::read::segment::SegmentReader;
 
 use crate::error::{CellError, Result, chain};
 use crate::reading::known_media::OpenMedia;
@@ -271,7 +273,7 @@ impl Spares {
             let before = s.index.partition_point(|p| p.logical <= at);
             let found = s.index[..before].iter().rev().find(|p| p.logical_frame);
             let Some(found) = found else { continue };
-            let mut frames = reader.frames(contents, stream);
+            let mut frames = FrameReader::of(reader, contents, stream);
             let frame = frames.frame(found);
             let frame = match frame {
                 Ok(frame) => frame,

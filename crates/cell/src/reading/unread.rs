@@ -6,7 +6,7 @@ use capstan_devices::DeviceError;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
-use capstan_media_agent::reader::ReadError;
+use capstan_media_agent::read::error::ReadError;
 use capstan_tape::TapeError;
 
 use crate::error::{CellError, chain};

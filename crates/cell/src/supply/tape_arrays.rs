@@ -16,7 +16,7 @@ use capstan_devices::tape::Trial;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
-use capstan_media_agent::mirror::Member;
+use capstan_media_agent::write::mirror::Member;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;

@@ -14,8 +14,9 @@ use capstan_devices::tape::Trial;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, TapeIs};
-use capstan_media_agent::mirror::{LostMirror, LostPart, Member};
-use capstan_media_agent::writer::{OnMedia, WriteError};
+use capstan_media_agent::write::error::WriteError;
+use capstan_media_agent::write::mirror::{LostMirror, LostPart, Member};
+use capstan_media_agent::write::options::OnMedia;
 use capstan_tape::Media;
 use capstan_tape::changer::Held;
 

@@ -27,8 +27,11 @@ use capstan_format::record::{
     FORMAT_VERSION, MediumHeader, Protection, SegmentEnd, SegmentHeader, SessionEnd, SessionLabel,
     StreamLabel,
 };
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::writer::{OnCommit, Writer, WriterOptions, Written};
+use capstan_media_agent::read::frames::FrameReader;
+use capstan_media_agent::read::segment::SegmentReader;
+use capstan_media_agent::write::committed::{OnCommit, Written};
+use capstan_media_agent::write::options::WriterOptions;
+use capstan_media_agent::write::writer::Writer;
 
 /// A small generator of numbers (SplitMix64), so that a case is its seed.
 #[derive(Clone)]
@@ -326,7 +329,7 @@ pub fn write_session(
     session: u8,
     streams: &[Vec<Spec>],
     pokes: u32,
-) -> (Vec<Given>, Result<Written, capstan_media_agent::writer::WriteError>) {
+) -> (Vec<Given>, Result<Written, capstan_media_agent::write::error::WriteError>) {
     let owners = Arc::new(OwnerNames::default());
     let meters = Arc::new(Meters::default());
     let mut random = Random(shape.seed ^ u64::from(session));
@@ -434,7 +437,7 @@ fn take_data(
     sealed: bool,
 ) {
     let key = sealed.then(|| sealer(stream.stream, Purpose::Contents));
-    let mut frames = reader.frames(contents, stream.stream);
+    let mut frames = FrameReader::of(reader, contents, stream.stream);
     for place in &stream.index {
         assert_eq!(place.sequence, got.next_sequence, "frames follow each other");
         assert_eq!(place.logical, got.data.len() as u64, "logical offsets follow each other");

@@ -8,7 +8,7 @@ use capstan_disk_agent::squeeze::Squeeze;
 use capstan_engine::message::Code;
 use capstan_format::id::StreamId;
 use capstan_format::keys::{Cipher, FrameSealer, Purpose};
-use capstan_media_agent::mirror::Member;
+use capstan_media_agent::write::mirror::Member;
 use capstan_tape::Speeds;
 
 use super::job::Job;

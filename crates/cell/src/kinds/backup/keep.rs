@@ -6,7 +6,7 @@ use std::sync::Arc;
 use capstan_devices::address::Address;
 use capstan_devices::tape::nameless;
 use capstan_engine::message::Code;
-use capstan_media_agent::writer::Keeping;
+use capstan_media_agent::write::options::Keeping;
 
 use super::job::Job;
 use crate::Cell;

@@ -13,7 +13,7 @@ use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_format::record::Follows;
 use capstan_idb::Medium;
-use capstan_media_agent::mirror::{LostMirrors, LostPart, Member};
+use capstan_media_agent::write::mirror::{LostMirrors, LostPart, Member};
 
 use super::plan::SEGMENT_SIZE;
 use crate::Cell;

@@ -10,7 +10,7 @@ use capstan_disk_agent::linux::source;
 use capstan_disk_agent::select::Selection;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::block::is_block_size;
-use capstan_media_agent::writer::default_buffers;
+use capstan_media_agent::write::writer::default_buffers;
 use rustix::fs::{Mode, OFlags};
 
 use crate::Cell;

@@ -18,10 +18,12 @@ use capstan_format::id::{MediumId, StreamId};
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{MediumHeader, SessionEnds, SessionLabel};
 use capstan_idb::Status;
-use capstan_media_agent::mirror::Member;
-use capstan_media_agent::writer::{
-    self, CATALOG_LIMIT_DEFAULT, OnCommit, WriteError, Writer, WriterOptions,
-};
+use capstan_media_agent::write::committed;
+use capstan_media_agent::write::committed::OnCommit;
+use capstan_media_agent::write::error::WriteError;
+use capstan_media_agent::write::mirror::Member;
+use capstan_media_agent::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
+use capstan_media_agent::write::writer::Writer;
 
 use super::commit::{key_json, record_commit};
 use super::job::{Ending, HandedOver, Job, Written};
@@ -191,7 +193,7 @@ impl Cell {
                 // Who wrote how much of it is not known.
                 let share = bytes / jobs.len().max(1) as u64;
                 let of_others = jobs.iter().skip(1).map(|job| (job.label.session, share)).collect();
-                (writer::Written { bytes, of_others, ..writer::Written::default() }, Some(e))
+                (committed::Written { bytes, of_others, ..committed::Written::default() }, Some(e))
             }
         };
         let of = failure.as_ref().map(WriteFailure::of);
@@ -378,7 +380,7 @@ fn ends(jobs: &[Job<'_>], endings: &[Ending]) -> SessionEnds {
 }
 
 /// The bytes that a job wrote, of which so many are `blocks` of data: its own blocks, and its share of what is around them.
-fn bytes_of(job: &Job<'_>, jobs: &[Job<'_>], written: &writer::Written, blocks: u64) -> u64 {
+fn bytes_of(job: &Job<'_>, jobs: &[Job<'_>], written: &committed::Written, blocks: u64) -> u64 {
     let around = written.bytes.saturating_sub(blocks) / jobs.len().max(1) as u64;
     let other = |job: &Job<'_>| written.of_others.get(&job.label.session).copied();
     match other(job) {

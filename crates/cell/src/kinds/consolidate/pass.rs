@@ -13,9 +13,10 @@ use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::{KeyId, StreamId};
 use capstan_format::keys::Purpose;
 use capstan_format::record::SessionLabel;
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::segment::{Heading, Owner};
+use capstan_media_agent::read::frames::FrameReader;
+use capstan_media_agent::read::segment::SegmentReader;
 use capstan_media_agent::transfer::{Cutter, Transfer};
+use capstan_media_agent::write::segment::{Heading, Owner};
 
 use super::live::{Live, Units};
 use crate::Cell;
@@ -157,7 +158,7 @@ impl Pass<'_> {
                 continue;
             }
             let wanted = live.bytes(s.stream, at.sequence);
-            let frames = frames.get_or_insert_with(|| reader.frames(contents, s.stream));
+            let frames = frames.get_or_insert_with(|| FrameReader::of(reader, contents, s.stream));
             let (header, stored) = match frames.frame(at) {
                 Ok(found) => found,
                 Err(e) => {

@@ -17,11 +17,12 @@ use capstan_format::id::{SessionId, StreamId, VersionId};
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{MediumHeader, SessionEnd, SessionLabel, StreamNames};
 use capstan_idb::{LogLevel, Session, Status, Version};
-use capstan_media_agent::mirror::Member;
 use capstan_media_agent::transfer::Transfer;
-use capstan_media_agent::writer::{
-    CATALOG_LIMIT_DEFAULT, Committed, OnCommit, WriteError, Writer, WriterOptions, default_buffers,
-};
+use capstan_media_agent::write::committed::{Committed, OnCommit};
+use capstan_media_agent::write::error::WriteError;
+use capstan_media_agent::write::mirror::Member;
+use capstan_media_agent::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
+use capstan_media_agent::write::writer::{Writer, default_buffers};
 use capstan_tape::DriveSession;
 use parking_lot::Mutex;
 

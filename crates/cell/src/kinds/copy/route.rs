@@ -10,7 +10,7 @@ use capstan_engine::meter::Meters;
 use capstan_format::id::MediumId;
 use capstan_format::record::Follows;
 use capstan_idb::{LogLevel, Version};
-use capstan_media_agent::mirror::Member;
+use capstan_media_agent::write::mirror::Member;
 use capstan_tape::DriveSession;
 
 use super::run::{CopyRun, add_ends, is_to_copy, lacking};

@@ -10,9 +10,10 @@ use capstan_engine::meter::Meters;
 use capstan_format::id::{MediumId, SegmentId, SessionId};
 use capstan_format::record::{OtherEnd, SessionEnd};
 use capstan_idb::{LogLevel, Session, Status, Version};
-use capstan_media_agent::mirror::Member;
 use capstan_media_agent::transfer::Transfer;
-use capstan_media_agent::writer::{Committed, WriteError, Written};
+use capstan_media_agent::write::committed::{Committed, Written};
+use capstan_media_agent::write::error::WriteError;
+use capstan_media_agent::write::mirror::Member;
 use capstan_tape::DriveSession;
 
 use super::segment::Copier;

@@ -15,9 +15,10 @@ use capstan_format::frame::FrameHeader;
 use capstan_format::id::KeyId;
 use capstan_format::index::FramePlace;
 use capstan_format::record::{OtherEnd, SessionEnds, StreamExtent};
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::segment::{Heading, Owner};
+use capstan_media_agent::read::frames::FrameReader;
+use capstan_media_agent::read::segment::SegmentReader;
 use capstan_media_agent::transfer::Transfer;
+use capstan_media_agent::write::segment::{Heading, Owner};
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -247,7 +248,7 @@ impl Hand<'_> {
         let Opened { view, place, at: from, contents, .. } = self.opened;
         let extent = extent_of(contents, s);
         let owner = Owner { version: extent.version, sparse: extent.sparse };
-        let mut frames = reader.frames(contents, s.stream);
+        let mut frames = FrameReader::of(reader, contents, s.stream);
         let position = s.index.first().and_then(|first| frames.position_of(first)).unwrap_or(0);
         let begin = || self.of.transfer.stream(s.stream, owner, position, extent.rows);
         let mut out = self.is_written.then(begin);

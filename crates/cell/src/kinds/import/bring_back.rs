@@ -9,7 +9,7 @@ use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentNumber, StreamId, VersionId};
 use capstan_idb::Status;
-use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::read::segment::SegmentReader;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

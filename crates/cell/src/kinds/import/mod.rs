@@ -25,8 +25,8 @@ use capstan_format::record::{
     StreamNames,
 };
 use capstan_idb::{Medium, Object, Protection, Segment, Session, Status, Version};
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::scan::scan;
+use capstan_media_agent::read::scan::scan;
+use capstan_media_agent::read::segment::SegmentReader;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

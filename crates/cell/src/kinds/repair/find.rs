@@ -10,8 +10,8 @@ use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{SegmentId, SegmentNumber};
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::scan::scan;
+use capstan_media_agent::read::scan::scan;
+use capstan_media_agent::read::segment::SegmentReader;
 
 use super::Repair;
 use super::unneeded::Unneeded;

@@ -11,8 +11,8 @@ use capstan_engine::meter::Stage;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_idb::ExpiredSegment;
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::scan::scan;
+use capstan_media_agent::read::scan::scan;
+use capstan_media_agent::read::segment::SegmentReader;
 
 use super::find::{Broken, Found, data_of};
 use super::{Outcome, Repair, full_way};

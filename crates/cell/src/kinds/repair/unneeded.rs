@@ -7,8 +7,9 @@ use capstan_devices::file::FileMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_idb::{ExpiredSegment, Segment};
-use capstan_media_agent::reader::{ReadError, SegmentReader};
-use capstan_media_agent::scan::scan;
+use capstan_media_agent::read::error::ReadError;
+use capstan_media_agent::read::scan::scan;
+use capstan_media_agent::read::segment::SegmentReader;
 
 use super::Repair;
 use crate::Cell;

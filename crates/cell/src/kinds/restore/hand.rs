@@ -14,7 +14,7 @@ use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
 use capstan_format::keys::{FrameSealer, Purpose};
-use capstan_media_agent::reader::FrameReader;
+use capstan_media_agent::read::frames::FrameReader;
 
 use super::referred::{Home, Stretch};
 use super::scope::runs;
@@ -143,7 +143,7 @@ impl<'a> Hand<'a> {
                     continue;
                 }
             };
-            let frames = reader.frames(layout, stream.stream);
+            let frames = FrameReader::of(reader, layout, stream.stream);
             let mut data = self.data_of(segment, stream, layout, frames)?;
             self.mark(Stage::Cell);
             for run in runs(&batches) {

@@ -14,7 +14,7 @@ use capstan_engine::threads;
 use capstan_format::catalog::{Contents, StreamContents};
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, OutcomeCode, Timestamp, split};
 use capstan_format::id::StreamId;
-use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::read::segment::SegmentReader;
 use parking_lot::Mutex;
 
 use super::chosen::Chosen;

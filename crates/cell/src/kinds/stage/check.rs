@@ -10,8 +10,8 @@ use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::catalog::Contents;
 use capstan_format::id::{MediumId, SegmentId, VersionId};
 use capstan_idb::Version;
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::scan::{Scan, scan};
+use capstan_media_agent::read::scan::{Scan, scan};
+use capstan_media_agent::read::segment::SegmentReader;
 
 use super::Reasons;
 use super::source::Sources;
@@ -197,7 +197,7 @@ impl Check<'_> {
     /// Reads the copy; its bytes, or why it cannot stand for its original.
     fn read(&self, medium: &FileMedium) -> std::result::Result<u64, Flaw> {
         let (segment, _, number) = self.copy;
-        let damaged = |e: capstan_media_agent::reader::ReadError| match of_way(&e) {
+        let damaged = |e: capstan_media_agent::read::error::ReadError| match of_way(&e) {
             Some(why) => Flaw::OfCopy(why),
             None => Flaw::OfMedium(chain(&e)),
         };

@@ -22,7 +22,7 @@ use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::id::{SessionId, VersionId};
 use capstan_idb::{Session, Status};
-use capstan_media_agent::mirror::Member;
+use capstan_media_agent::write::mirror::Member;
 
 use self::candidates::{Candidate, choose};
 pub(crate) use self::check::{has_all_of, is_whole};

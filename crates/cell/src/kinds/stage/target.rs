@@ -2,7 +2,7 @@
 
 use capstan_devices::address::Address;
 use capstan_format::id::MediumId;
-use capstan_media_agent::mirror::Member;
+use capstan_media_agent::write::mirror::Member;
 
 use super::source::Sources;
 use crate::Cell;

@@ -8,8 +8,9 @@ use capstan_catalog::places::Place;
 use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
-use capstan_media_agent::reader::{ReadError, SegmentReader};
-use capstan_media_agent::scan::Scan;
+use capstan_media_agent::read::error::ReadError;
+use capstan_media_agent::read::scan::Scan;
+use capstan_media_agent::read::segment::SegmentReader;
 
 use super::Part;
 use crate::Cell;

@@ -10,7 +10,7 @@ use capstan_engine::message::{Code, path_text};
 use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Kind};
 use capstan_format::id::{MediumId, SegmentId, StreamId};
-use capstan_media_agent::scan::Scan;
+use capstan_media_agent::read::scan::Scan;
 
 use crate::error::{Result, chain};
 use crate::kinds::restore::{NOT_THERE, PART_ALONE, is_in_parts};

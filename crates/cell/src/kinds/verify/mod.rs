@@ -20,8 +20,9 @@ use capstan_format::id::{
     MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
 };
 use capstan_idb::{Session, Status, Totals};
-use capstan_media_agent::reader::{ReadError, SegmentReader};
-use capstan_media_agent::scan::scan_with;
+use capstan_media_agent::read::error::ReadError;
+use capstan_media_agent::read::scan::scan_with;
+use capstan_media_agent::read::segment::SegmentReader;
 
 use self::damage::Damage;
 use self::part::{Part, Places, Planned, TapeToRead, Verified, records_of};

@@ -10,7 +10,7 @@ use capstan_engine::message::shell_word;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{Dangling, LogLevel, Medium, Segment};
-use capstan_media_agent::reader::SegmentReader;
+use capstan_media_agent::read::segment::SegmentReader;
 
 use crate::Cell;
 use crate::error::{Result, chain};

@@ -9,8 +9,8 @@ use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
 use capstan_format::catalog::rebuild;
 use capstan_format::id::SegmentId;
-use capstan_media_agent::reader::SegmentReader;
-use capstan_media_agent::scan::scan_of;
+use capstan_media_agent::read::scan::scan_of;
+use capstan_media_agent::read::segment::SegmentReader;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};

@@ -7,6 +7,7 @@ use capstan_disk_agent::target::TargetError;
 use capstan_engine::meter::Stage;
 use capstan_format::entry::split;
 use capstan_format::id::StreamId;
+use capstan_media_agent::read::frames::FrameReader;
 
 use super::{Data, GAP, Hand};
 use crate::error::Result;
@@ -31,7 +32,7 @@ impl Hand<'_> {
                 Ok((reader, layout)) => {
                     let contents = r.view.contents(place)?;
                     let of = contents.streams.iter().find(|s| s.stream == *stream);
-                    let frames = reader.frames(layout, *stream);
+                    let frames = FrameReader::of(reader, layout, *stream);
                     let data = of.map(|of| self.data_of(lent.segment, of, layout, frames));
                     data.transpose()?.map(|data| Data { is_lent: true, ..data })
                 }

@@ -11,6 +11,9 @@ use capstan_format::block::{
     BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT,
 };
 use capstan_format::bytes::is_zero;
+use capstan_format::catalog::CatalogFrames;
+use capstan_format::catalog::catalog_stream;
+use capstan_format::catalog::{Contents, StreamContents};
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, find_frame};
 use capstan_format::id::{BlockIndex, SegmentId, StreamId};
 use capstan_format::index::FramePlace;
@@ -19,10 +22,8 @@ use capstan_format::record::{
 };
 use capstan_tape::leaving;
 
-use crate::reader::{ReadError, SegmentReader};
-use capstan_format::catalog::CatalogFrames;
-use capstan_format::catalog::catalog_stream;
-use capstan_format::catalog::{Contents, StreamContents};
+use crate::read::error::ReadError;
+use crate::read::segment::SegmentReader;
 
 /// Opens a frame whose checksum is right, to see that it can be: its session, its stream, its header, its stored bytes.
 pub type OpenFrame<'f> =

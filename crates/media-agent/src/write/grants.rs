@@ -1,11 +1,11 @@
 //! Who gets which buffer for which segment: the state that disk agents and the writing thread share.
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 
 use capstan_engine::buffer::Buffer;
 use capstan_engine::link::{Grant, LinkClosed, SegmentOrdinal};
 use capstan_format::id::StreamId;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// How segments are cut.
 #[derive(Debug, Clone, Copy)]

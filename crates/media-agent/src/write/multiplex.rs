@@ -10,14 +10,13 @@ use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::id::{SegmentId, VersionId};
 use capstan_format::record::{OtherEnd, SessionEnd, SessionEnds, SessionLabel};
 
-use crate::grants::Grants;
-use crate::keep::Keep;
-use crate::mirror::Mirrors;
-use crate::segment::{EndedSegment, Heading, Owner, SegmentWriter};
-use crate::writer::{Committed, OnCommit, WriteError, WriterOptions, Written};
-
-/// So many media that fail one after the other, with nothing committed between, are not the media's fault.
-const FAILURES: usize = 3;
+use crate::write::committed::{Committed, OnCommit, Written};
+use crate::write::error::WriteError;
+use crate::write::grants::Grants;
+use crate::write::keep::Keep;
+use crate::write::mirror::Mirrors;
+use crate::write::options::WriterOptions;
+use crate::write::segment::{EndedSegment, Heading, Owner, SegmentWriter};
 
 /// What a multiplexer is told.
 pub(crate) enum Message {
@@ -27,6 +26,9 @@ pub(crate) enum Message {
     /// All streams have ended; with the ends of the sessions that ended well.
     Finish(SessionEnds),
 }
+
+/// So many media that fail one after the other, with nothing committed between, are not the media's fault.
+const FAILURES: usize = 3;
 
 /// Writes a session's blocks to a device.
 pub(crate) struct Multiplexer {

@@ -17,8 +17,9 @@ use capstan_format::crc::crc32c_of;
 use capstan_format::id::{SegmentId, StreamId, VersionId};
 use capstan_format::record::SessionEnds;
 
-use crate::segment::{Heading, Owner};
-use crate::writer::{Keeping, WriteError};
+use crate::write::error::WriteError;
+use crate::write::options::Keeping;
+use crate::write::segment::{Heading, Owner};
 
 /// Bytes before a block in the file: the lengths of notes and block, and the CRC of both.
 const HEAD: usize = 12;

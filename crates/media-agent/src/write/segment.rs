@@ -9,15 +9,17 @@ use capstan_engine::entropy::Entropy;
 use capstan_engine::link::FilledBlock;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, MaHeader};
+use capstan_format::catalog::CatalogBuilder;
 use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber, StreamId, VersionId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::{
     Follows, SegmentEnd, SegmentHeader, SessionEnds, SessionLabel, StreamExtent, encode_record,
 };
 
-use crate::mirror::{Ended, Member, Mirrors};
-use crate::writer::{Committed, CommittedAt, NextMedia, OnMedia, WriteError};
-use capstan_format::catalog::CatalogBuilder;
+use crate::write::committed::{Committed, CommittedAt};
+use crate::write::error::WriteError;
+use crate::write::mirror::{Ended, Member, Mirrors};
+use crate::write::options::{NextMedia, OnMedia};
 
 /// What a segment's header says of the session that writes it.
 #[derive(Debug, Clone)]

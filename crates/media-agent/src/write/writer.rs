@@ -1,181 +1,28 @@
 //! Writing a session to a device: buffers go out to its streams, whole blocks come back and are multiplexed.
 
-use std::collections::HashMap;
-use std::fs::File;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use capstan_devices::{Device, DeviceError};
+use capstan_devices::Device;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::link::{BlockPort, FilledBlock, Grant, LinkClosed, SegmentOrdinal};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::queue::{Queue, Taken};
-use capstan_engine::threads::{self, NoThread};
-use capstan_format::FormatError;
-use capstan_format::id::{MediumId, SegmentNumber, SessionId, StreamId};
-use capstan_format::record::{MediumHeader, SegmentEnd, SegmentHeader, SessionEnds, SessionLabel};
+use capstan_engine::threads::{self};
+use capstan_format::id::StreamId;
+use capstan_format::record::SessionEnds;
 use parking_lot::Mutex;
 
-use crate::circulation::Circulation;
-use crate::grants::{Grants, Limits};
-use crate::keep::Keep;
-use crate::mirror::{Drives, LostMirror, LostMirrors, Member, Mirrors};
-use crate::multiplex::{Message, Multiplexer};
-
-/// Catalog bytes after which a segment ends, by default: 1 MiB, the rows of some 46,000 files of a `/usr`. A catalog is
-/// held in memory while its segment is written and read; smaller ones cost more commits.
-pub const CATALOG_LIMIT_DEFAULT: u64 = 1 << 20;
-
-/// Why a session's writing ended early.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The device failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// Some of the media that a session writes to are full, and others may take their places: the segment that was open, which
-    /// the other media had room for, is to be written anew on all.
-    #[error("{why}")]
-    Full {
-        /// Those that are full.
-        media: Vec<MediumId>,
-        /// What the first of them said.
-        why: String,
-    },
-    /// A record could not be encoded.
-    #[error("cannot encode a record of the segment: {0}")]
-    Format(#[from] FormatError),
-    /// The catalog's end record could not be encoded.
-    #[error("cannot encode the segment's end record: {0}")]
-    Json(#[from] serde_json::Error),
-    /// The operating system gave no randomness.
-    #[error("cannot draw a segment's id: {0}")]
-    Entropy(#[source] std::io::Error),
-    /// The internal database did not take a commit.
-    #[error("{0}")]
-    Commit(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// What was kept of the session cannot be read again.
-    #[error("what was not committed cannot be read again from {path}: {source}")]
-    Kept {
-        /// The directory in which it was kept.
-        path: String,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// There is no further medium to go on on.
-    #[error("{0}")]
-    Media(String),
-    /// There is no thread to write in.
-    #[error(transparent)]
-    NoThread(#[from] NoThread),
-    /// The writing thread ended without a word.
-    #[error(
-        "the media agent's thread ended unexpectedly; this is a fault of capstan, please report it"
-    )]
-    Thread,
-}
-
-impl WriteError {
-    /// Whether a medium is full.
-    pub fn is_full(&self) -> bool {
-        match self {
-            Self::Device(e) => e.is_full(),
-            Self::Full { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// Whether it is the media that failed, so that others may do.
-    pub(crate) fn is_of_media(&self) -> bool {
-        match self {
-            Self::Device(e) => !e.is_of_spool(),
-            Self::Full { .. } => true,
-            _ => false,
-        }
-    }
-}
-
-/// What a writer needs to know.
-pub struct WriterOptions {
-    /// The medium.
-    pub medium: MediumHeader,
-    /// The session that segments name, in clear.
-    pub session: SessionLabel,
-    /// The sessions of the streams that are not of that one, but of others that write together with it.
-    pub others: HashMap<StreamId, SessionLabel>,
-    /// The sessions' wrapped keys.
-    pub keys: Vec<serde_json::Value>,
-    /// Bytes after which a segment ends.
-    pub segment_size: u64,
-    /// Bytes of catalog after which a segment ends.
-    pub catalog_limit: u64,
-    /// Time after which a segment ends although it is small, so that a slow source is committed too.
-    pub segment_time: Duration,
-    /// Block buffers in all.
-    pub buffers: usize,
-    /// Now, in microseconds since 1970.
-    pub now_us: fn() -> i64,
-    /// Where the session goes on when a medium ends; nowhere, if there is none.
-    pub next_media: Option<Box<NextMedia>>,
-    /// Whether the sources are read again where the writing ends as a medium is full, so that nothing is lost by it.
-    pub rereads: bool,
-    /// How what is not committed is kept, so that the session goes on on other media where these fail; `None` where the source is
-    /// read again.
-    pub keeping: Option<Keeping>,
-}
-
-/// How what is not committed is kept.
-pub struct Keeping {
-    /// A file without a name.
-    pub file: File,
-    /// The directory in which it lies.
-    pub path: String,
-    /// Its bytes at most. Commits come so often that they are enough.
-    pub room: u64,
-    /// Gives the media on which the session goes on.
-    pub replace: Box<ReplaceMedia>,
-    /// Takes why something could not be kept: what comes until the next commit is lost where the media fail.
-    pub lost: Box<dyn FnMut(String) + Send>,
-}
-
-/// A segment that is durable on its medium.
-pub struct Committed {
-    /// The segment's begin, as the first medium has it.
-    pub header: SegmentHeader,
-    /// Where it lies: one place, or one on each mirror.
-    pub places: Vec<CommittedAt>,
-    /// The segment's end.
-    pub end: SegmentEnd,
-    /// Its bytes on the medium.
-    pub bytes: u64,
-    /// The catalog's frames.
-    pub catalog: Vec<u8>,
-}
-
-/// Where a segment lies on a medium.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CommittedAt {
-    /// The medium.
-    pub medium: MediumId,
-    /// Its number there.
-    pub number: SegmentNumber,
-    /// Blocks and filemarks before it on a tape, where the drive said so.
-    pub object: Option<u64>,
-}
-
-/// Records a commit where sessions are recorded. Called after the medium is durable and before anybody is told.
-pub type OnCommit =
-    dyn FnMut(&Committed) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + Send;
-
-/// The media on which a session goes on, one for each of those before, in their order: a mirror for which there is none is left.
-pub type OnMedia = Result<Vec<Result<Member, LostMirror>>, WriteError>;
-
-/// Gives the media on which a session goes on when one of those that it has ends.
-pub type NextMedia = dyn FnMut(Vec<Member>) -> OnMedia + Send;
-
-/// Gives other media in place of those that failed with that error.
-pub type ReplaceMedia = dyn FnMut(Vec<Member>, &WriteError) -> OnMedia + Send;
+use crate::write::circulation::Circulation;
+use crate::write::committed::OnCommit;
+use crate::write::committed::Written;
+use crate::write::error::WriteError;
+use crate::write::grants::{Grants, Limits};
+use crate::write::keep::Keep;
+use crate::write::mirror::{Drives, LostMirrors, Member, Mirrors};
+use crate::write::multiplex::{Message, Multiplexer};
+use crate::write::options::WriterOptions;
 
 /// How blocks come to the multiplexer.
 enum Way {
@@ -248,19 +95,6 @@ pub struct Writer {
     /// `None` where blocks are handed over.
     /// Or why there is none.
     thread: Option<Result<JoinHandle<Result<Written, WriteError>>, WriteError>>,
-}
-
-/// What was written.
-#[derive(Debug, Default, Clone)]
-pub struct Written {
-    /// Bytes on the medium, all included.
-    pub bytes: u64,
-    /// Segments.
-    pub segments: Vec<SegmentNumber>,
-    /// Of these bytes, those of the blocks of each session that is not the one that segments name.
-    pub of_others: HashMap<SessionId, u64>,
-    /// The media that were written when it ended: of each mirror that was not lost the last one.
-    pub media: Vec<MediumId>,
 }
 
 impl Writer {
@@ -349,7 +183,7 @@ impl Writer {
     /// ```compile_fail,E0505
     /// use std::sync::Arc;
     /// use capstan_engine::link::BlockPort;
-    /// use capstan_media_agent::writer::Writer;
+    /// use capstan_media_agent::write::writer::Writer;
     ///
     /// fn waits_for_ever(writer: Writer) {
     ///     let stream: Arc<dyn BlockPort + '_> = Arc::new(writer.port());

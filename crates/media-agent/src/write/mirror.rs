@@ -13,7 +13,8 @@ use capstan_format::record::{Follows, MediumHeader};
 use capstan_tape::DriveSession;
 use parking_lot::Mutex;
 
-use crate::writer::{Committed, WriteError};
+use crate::write::committed::Committed;
+use crate::write::error::WriteError;
 
 /// A medium to write to, on its device.
 pub struct Member {

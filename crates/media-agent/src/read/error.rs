@@ -1,0 +1,39 @@
+//! Why something of a segment cannot be read.
+
+use capstan_devices::DeviceError;
+use capstan_format::FormatError;
+use capstan_format::id::SegmentId;
+
+/// Why something of a segment cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The operating system.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// Of what.
+        path: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The bytes.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// Another segment than the one that is recorded.
+    #[error(
+        "another segment lies in the place of segment {}: {path}; the medium was changed from outside, `capstan idb check` says \
+         what is recorded and not there", .recorded.short()
+    )]
+    Another {
+        /// Where.
+        path: String,
+        /// The one that is recorded there.
+        recorded: SegmentId,
+    },
+    /// The process is to end.
+    #[error("it was stopped before all of it was read; do it again")]
+    Stopped,
+}

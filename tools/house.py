@@ -33,7 +33,6 @@ LEFT = {
     "format": 2,
     "format keys": 7,
     "idb": 13,
-    "tape": 12,
 }
 
 ENTRIES_MAX = 14

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 use capstan_tape::{Spot, TapeDrive, TapeError};
 
 use crate::context::{Context, Place, parse, remove};

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use capstan_format::block::{BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader};
 use capstan_format::id::StreamId;
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 use capstan_tape::{Read, Spot, TapeDrive, TapeError};
 
 use super::tape::{LTO9_MB_S, named, text};

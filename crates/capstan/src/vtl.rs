@@ -6,7 +6,7 @@ use capstan_cell::CellError;
 use capstan_devices::DeviceError;
 use capstan_engine::message::{path_text, shell_word};
 use capstan_tape::changer::Place;
-use capstan_tape::library::{Design, Library, NewTape};
+use capstan_tape::vtl::library::{Design, Library, NewTape};
 use capstan_tape::{DriveModel, TapeError};
 use serde_json::{Value, json};
 

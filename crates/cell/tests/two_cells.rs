@@ -15,8 +15,8 @@ use capstan_cell::report::Report;
 use capstan_cell::request::BackupRequest;
 use capstan_devices::address::Address;
 use capstan_devices::operator::Operator;
-use capstan_tape::library::{Design, Library};
 use capstan_tape::lock::ANOTHER_HOST;
+use capstan_tape::vtl::library::{Design, Library};
 use support::{Deaf, backup, backup_request, make_tree, restore, tree};
 
 /// A cell with what it backs up, and the tape that it backs up to.

@@ -4,7 +4,7 @@ use capstan_scsi::find;
 use capstan_scsi::inquiry::Kind;
 use capstan_scsi::iscsi::Target;
 use capstan_tape::changer::DriveInfo;
-use capstan_tape::library::{ByHand, Library};
+use capstan_tape::vtl::library::{ByHand, Library};
 use capstan_tape::{Changer, TapeError};
 
 use crate::DeviceError;

@@ -16,8 +16,8 @@ use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::keys::Key32;
 use capstan_format::record::{FEATURE_DRIVE_KEY, FORMAT_VERSION, MediumHeader, Protection};
 use capstan_tape::changer::Place;
-use capstan_tape::library::{Design, Library};
 use capstan_tape::lock::ANOTHER_HOST;
+use capstan_tape::vtl::library::{Design, Library};
 use parking_lot::Mutex;
 
 const BLOCK: usize = 64 << 10;
@@ -144,7 +144,7 @@ fn what_one_holds_idle_makes_no_room_for_the_other() {
         write(&mut *writer(&one, &tape(&library, n), &header(n as u8)), n as u8);
     }
     let LibraryName::Virtual(path) = &library else { panic!() };
-    let third = capstan_tape::library::NewTape {
+    let third = capstan_tape::vtl::library::NewTape {
         barcode: Some("V00003L9".to_owned()),
         ..Default::default()
     };

@@ -4,8 +4,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::drive::{TapeDrive, TapeError};
-use crate::library::CLEANING;
+use crate::drive::TapeDrive;
+use crate::error::TapeError;
+use crate::generation::CLEANING;
 
 /// A place for a tape, by its number from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::library::CLEANING;
+/// By this the cleaning tapes of all makers are told.
+pub(crate) const CLEANING: &str = "CLN";
 
 /// Characters of a barcode of LTO: six of the owner's, two that say what the tape is.
 const BARCODE: usize = 8;

@@ -4,18 +4,16 @@
 //! [`Locks`].
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
 
-use crate::cartridge::failed;
-use crate::drive::TapeError;
+use crate::error::{TapeError, failed};
 use crate::leaving;
 
 /// A program that is just being started has all that its parent had open until it begins: for so long a lock may outlive who

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use crate::drive::Speeds;
+use crate::speeds::Speeds;
 
 const MODELS: &str = include_str!("models.toml");
 const MB: f64 = 1e6;

@@ -1,6 +1,6 @@
 //! Incrementals are the default wherever their base lies.
 
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 use serde_json::Value;
 
 use crate::support::{Lab, noise};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use capstan_tape::TapeDrive;
 use capstan_tape::changer::Changer;
-use capstan_tape::library::{Design, Library};
+use capstan_tape::vtl::library::{Design, Library};
 
 use crate::compare::same_by_rsync;
 use crate::support::{Lab, Run, below, finish, noise, report, wait_for};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;

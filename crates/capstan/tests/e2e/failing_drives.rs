@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use capstan_tape::library::{Design, Library};
+use capstan_tape::vtl::library::{Design, Library};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;

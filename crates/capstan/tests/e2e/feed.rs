@@ -1,6 +1,6 @@
 //! What feeds a tape drive: as few streams as keep it streaming.
 
-use capstan_tape::library::{Design, Library};
+use capstan_tape::vtl::library::{Design, Library};
 
 use crate::support::{Lab, noise};
 use crate::tape::library_of;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use capstan_tape::library::{Design, Library};
+use capstan_tape::vtl::library::{Design, Library};
 use serde_json::Value;
 
 use crate::compare::{same_by_rsync_with, same_manifest};

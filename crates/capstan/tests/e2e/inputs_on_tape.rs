@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use capstan_tape::library::{Design, Library};
+use capstan_tape::vtl::library::{Design, Library};
 use serde_json::Value;
 
 use crate::independent_reader::Reader;

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use capstan_tape::library::Library as Virtual;
+use capstan_tape::vtl::library::Library as Virtual;
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
@@ -571,7 +571,7 @@ fn a_tape_that_cannot_be_read_does_not_keep_the_others_from_being_imported() {
 #[test]
 fn the_home_of_a_tape_that_is_in_a_drive_is_not_given_away() {
     let lab = Lab::new();
-    let design = capstan_tape::library::Design { slots: 3, ..crate::tape::library_of(1, 3) };
+    let design = capstan_tape::vtl::library::Design { slots: 3, ..crate::tape::library_of(1, 3) };
     Virtual::create(&lab.path("vtl"), &design, 3).unwrap();
     lab.file("t/file", "text");
     on_tape(&lab, "t");

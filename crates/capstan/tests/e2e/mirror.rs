@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 
 use crate::compare::same_by_rsync;
 use crate::independent_reader::Reader;

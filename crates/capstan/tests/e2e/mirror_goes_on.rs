@@ -1,6 +1,6 @@
 //! A mirrored backup of which one side fails, then the other: it goes on on further tapes, and what one side lacks is on record at once.
 
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 
 use crate::gone_media::{status, why};
 use crate::support::{Lab, noise};

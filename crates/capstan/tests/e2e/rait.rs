@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use capstan_tape::Changer;
-use capstan_tape::library::{Design, Library};
+use capstan_tape::vtl::library::{Design, Library};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;

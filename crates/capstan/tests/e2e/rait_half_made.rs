@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 
 use crate::support::{Lab, Run, completed, report};
 use crate::tape::{comes_back, library_of};

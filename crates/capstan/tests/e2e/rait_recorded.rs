@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 use serde_json::Value;
 
 use crate::support::{Lab, Run, noise};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use capstan_tape::library::{Design, Library};
+use capstan_tape::vtl::library::{Design, Library};
 use serde_json::{Value, json};
 
 use crate::independent_reader::Reader;

@@ -1,6 +1,6 @@
 //! Tapes that are worn or at fault: what must stay on them is copied and read back, then they are retired.
 
-use capstan_tape::library::{Design, Library};
+use capstan_tape::vtl::library::{Design, Library};
 use serde_json::Value;
 
 use crate::support::{Lab, Run, finish, noise, report, wait_for};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use capstan_tape::changer::{Changer, Place};
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 use serde_json::Value;
 
 use crate::support::{Lab, Run, finish, noise};

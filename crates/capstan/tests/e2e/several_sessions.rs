@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 
 use capstan_tape::changer::{Changer as _, Place};
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;

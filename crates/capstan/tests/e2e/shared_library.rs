@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use capstan_tape::library::{Design, Library};
 use capstan_tape::lock::Locks;
+use capstan_tape::vtl::library::{Design, Library};
 
 use crate::server::{Server, write_settings};
 use crate::support::{Lab, Run, finish, wait_for};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use capstan_tape::Spot;
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 
 use crate::changed_media::{TAPE, on_tape};
 use crate::gone_media::{full, restores, status, why};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 use serde_json::Value;
 
 use crate::by_hand::{attended, barcode, drive, insert, named};

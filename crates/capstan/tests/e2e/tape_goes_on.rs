@@ -1,6 +1,6 @@
 //! A tape fails in the middle of large files: what was committed of them stays, and only the rest is read and written again.
 
-use capstan_tape::library::{Design, Library};
+use capstan_tape::vtl::library::{Design, Library};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;

@@ -1,6 +1,6 @@
 //! Each tape is loaded once, and in the order of the pick list, whichever version refers to what lies on it.
 
-use capstan_tape::library::{Design, Library};
+use capstan_tape::vtl::library::{Design, Library};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;

@@ -18,8 +18,7 @@ use rustix::io::Errno;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain, plain};
-use crate::media::recall;
-use crate::media::{at_other_host, lacking_tapes};
+use crate::media::{at_other_host, lacking_tapes, recall};
 use crate::reading::replica_used::Stood;
 use crate::reading::unread::not_now;
 use crate::reading::version::VersionView;

@@ -10,7 +10,7 @@ use capstan_scsi::sense::Sense;
 use capstan_scsi::transport::Left;
 use capstan_scsi::{BLOCK_MAX, Drive, Error, Read as Found, Written as Came, alerts, encryption};
 use capstan_tape::lock::Lock;
-use capstan_tape::mechanics::Statistics;
+use capstan_tape::reports::Statistics;
 use capstan_tape::{
     Alert, Counters, DriveKey, DriveModel, Media, Read, Severity, Speeds, Spot, TapeDrive,
     TapeError, Written,

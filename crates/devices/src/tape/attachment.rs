@@ -191,7 +191,7 @@ mod tests {
     use capstan_format::attachment::AttachmentKind;
     use capstan_format::id::{SegmentId, VersionId};
     use capstan_format::lock::VersionLock;
-    use capstan_tape::library::Library;
+    use capstan_tape::vtl::library::Library;
 
     fn backup(id: u8, length: usize) -> NewAttachment {
         NewAttachment {

@@ -303,7 +303,7 @@ fn put_away(
 mod tests {
     use super::*;
     use capstan_tape::changer::{DriveInfo, Elements};
-    use capstan_tape::library::{Design, Library};
+    use capstan_tape::vtl::library::{Design, Library};
     use std::sync::LazyLock;
 
     /// A library in which another process once puts another tape into the drive, before that is opened; and whose drives call
@@ -465,7 +465,7 @@ mod tests {
         let library = Library::create(&path, &design, 1).unwrap();
         for barcode in ["A00001L4", "A00001L9"] {
             let barcode = Some(barcode.to_owned());
-            let tape = capstan_tape::library::NewTape { barcode, ..Default::default() };
+            let tape = capstan_tape::vtl::library::NewTape { barcode, ..Default::default() };
             library.add_tape(&tape).unwrap();
         }
         let models: &[&str] = &["IBM ULTRIUM-TD9", "HP Ultrium 7-SCSI", "IBM ULT3580-TD6"];

@@ -56,7 +56,7 @@ mod tests {
     use crate::address::Address;
     use crate::rait::address::ArrayAddress;
     use crate::rait::make::make;
-    use capstan_tape::library::{Design, Library};
+    use capstan_tape::vtl::library::{Design, Library};
 
     /// A library of three drives and so many tapes.
     fn tapes(dir: &std::path::Path, count: u32) -> Vec<TapeAddress> {

@@ -9,8 +9,8 @@ use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber};
 use capstan_format::keys::{Key32, drive_key};
 use capstan_format::record::{FEATURE_DRIVE_KEY, FORMAT_VERSION, MediumHeader, Protection};
 use capstan_tape::changer::{Changer, Place};
-use capstan_tape::library::{Design, Library};
-use capstan_tape::mechanics::Statistics;
+use capstan_tape::reports::Statistics;
+use capstan_tape::vtl::library::{Design, Library};
 use capstan_tape::{DriveKey, Read, Spot, TapeDrive, TapeError, Written};
 use parking_lot::Mutex;
 

@@ -11,9 +11,7 @@ use capstan_format::block::{
     BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT,
 };
 use capstan_format::bytes::is_zero;
-use capstan_format::catalog::CatalogFrames;
-use capstan_format::catalog::catalog_stream;
-use capstan_format::catalog::{Contents, StreamContents};
+use capstan_format::catalog::{CatalogFrames, Contents, StreamContents, catalog_stream};
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, find_frame};
 use capstan_format::id::{BlockIndex, SegmentId, StreamId};
 use capstan_format::index::FramePlace;

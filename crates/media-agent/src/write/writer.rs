@@ -15,8 +15,7 @@ use capstan_format::record::SessionEnds;
 use parking_lot::Mutex;
 
 use crate::write::circulation::Circulation;
-use crate::write::committed::OnCommit;
-use crate::write::committed::Written;
+use crate::write::committed::{OnCommit, Written};
 use crate::write::error::WriteError;
 use crate::write::grants::{Grants, Limits};
 use crate::write::keep::Keep;

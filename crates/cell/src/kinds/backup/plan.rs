@@ -13,12 +13,11 @@ use capstan_format::block::is_block_size;
 use capstan_media_agent::write::writer::default_buffers;
 use rustix::fs::{Mode, OFlags};
 
-use crate::Cell;
 use crate::error::{CellError, Result, plain};
-use crate::names;
 use crate::report::Selected;
 use crate::request::{BackupRequest, Compression, Level, Source};
 use crate::session::Ears;
+use crate::{Cell, names};
 
 /// Segment size: 1 GiB. Smaller ones cost more synchronising, larger ones lose more to a kill.
 pub(super) const SEGMENT_SIZE: u64 = 1 << 30;

@@ -43,10 +43,9 @@ use crate::reading::replicas::Spares;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::Encrypt;
-use crate::session::CONSOLIDATE;
 use crate::session::transfers::{Moved, watched};
 use crate::session::watch::Seen;
-use crate::session::{Ears, begun, now_us, peak_rss, rfc3339};
+use crate::session::{CONSOLIDATE, Ears, begun, now_us, peak_rss, rfc3339};
 use crate::supply::media_changes::Moves;
 use crate::supply::tapes::Supply;
 

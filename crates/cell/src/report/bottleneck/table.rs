@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes, Watch};
-use capstan_tape::mechanics::{Mechanics, Statistics};
+use capstan_tape::reports::Statistics;
+use capstan_tape::vtl::mechanics::Mechanics;
 use capstan_tape::{Counters, DriveModel, DriveSession};
 
 use super::Bottleneck;

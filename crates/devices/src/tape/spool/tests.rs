@@ -1,9 +1,10 @@
+use capstan_format::id::MediumId;
+use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
+use capstan_tape::vtl::library::{Design, Library};
+
 use super::*;
 use crate::address::{Address, TapeAddress};
 use crate::host::DeviceHost;
-use capstan_format::id::MediumId;
-use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
-use capstan_tape::library::{Design, Library};
 
 const BLOCK: usize = 64 << 10;
 

@@ -10,28 +10,28 @@ mod locks;
 mod shelf;
 mod stock;
 
-pub use by_hand::ByHand;
-pub(crate) use stock::CLEANING;
-pub use stock::NewTape;
-
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use by_hand::ByHand;
 use capstan_engine::durable;
 use serde::{Deserialize, Serialize};
+pub use stock::NewTape;
 
-use crate::cartridge::{Cartridge, Label, damaged, failed, write_whole};
 use crate::changer::{Changer, DriveInfo, Elements, Held, Place};
-use crate::clock::Clock;
-use crate::drive::{TapeDrive, TapeError};
-use crate::faults::{Account, Fault, Faults, Operation, StruckLog};
+use crate::drive::TapeDrive;
+use crate::error::{TapeError, damaged, failed};
 use crate::lock::Locks;
 use crate::model::DriveModel;
-use crate::small_file;
-use crate::virtual_drive::VirtualDrive;
+use crate::vtl::cartridge::{Cartridge, Label};
+use crate::vtl::clock::Clock;
+use crate::vtl::drive::VirtualDrive;
+use crate::vtl::faults::{Account, Fault, Faults, Operation, StruckLog};
+use crate::vtl::small_file;
+use crate::vtl::small_file::write_whole;
 
 /// Seconds in which a robot moves a tape: an estimate, of a library of one frame.
 const MOVE_S: f64 = 12.0;

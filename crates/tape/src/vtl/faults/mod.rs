@@ -3,11 +3,11 @@
 mod account;
 mod struck;
 
-pub(crate) use account::Account;
-pub use struck::{Struck, StruckLog};
-
 use std::fmt;
 use std::str::FromStr;
+
+pub(crate) use account::Account;
+pub use struck::{Struck, StruckLog};
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,17 +1,15 @@
 //! New tapes for a virtual library.
 
-use crate::cartridge::{Cartridge, Label};
 use crate::changer::Held;
-use crate::drive::TapeError;
-use crate::generation::Media;
+use crate::error::TapeError;
+use crate::generation::{CLEANING, Media};
 use crate::model::DriveModel;
+use crate::vtl::cartridge::{Cartridge, Label};
 
 use super::{Library, suffix, tape_path, write_inventory};
 
 /// Uses of a cleaning tape of which the makers of the drive say nothing: what most are rated for.
 const CLEANINGS: u32 = 20;
-/// By this the cleaning tapes of all makers are told.
-pub(crate) const CLEANING: &str = "CLN";
 /// Bytes of a tape of LTO-7 type M.
 const TYPE_M: f64 = 9e12;
 /// A barcode is a file's name, too.
@@ -111,7 +109,7 @@ impl Library {
 mod tests {
     use super::*;
     use crate::changer::{Changer, Place};
-    use crate::library::tests::library;
+    use crate::vtl::library::tests::library;
 
     #[test]
     fn a_new_tape_does_not_take_the_slot_of_one_that_is_in_a_drive() {

@@ -1,8 +1,9 @@
 //! A virtual drive that stands alone: it has no robot, its tapes lie on a shelf, and somebody puts them in.
 
 use crate::changer::{Changer, DriveInfo, Elements, Held, Place};
-use crate::drive::{TapeDrive, TapeError};
-use crate::library::{Library, write_inventory};
+use crate::drive::TapeDrive;
+use crate::error::TapeError;
+use crate::vtl::library::{Library, write_inventory};
 
 /// A virtual library without a robot, as sessions see it.
 #[derive(Debug)]
@@ -111,8 +112,8 @@ impl Changer for ByHand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::Design;
-    use crate::library::tests::design;
+    use crate::vtl::library::Design;
+    use crate::vtl::library::tests::design;
 
     #[test]
     fn tapes_are_put_in_by_hand_and_come_out() {

@@ -1,8 +1,8 @@
 //! Tapes of a virtual library that has a robot, as somebody takes them out and puts them in: by a mail slot, or through the door.
 
 use crate::changer::{Held, Place, is_spare};
-use crate::drive::TapeError;
-use crate::library::{Library, tape_path, write_inventory};
+use crate::error::TapeError;
+use crate::vtl::library::{Library, tape_path, write_inventory};
 
 impl Library {
     /// Takes a tape out of a mail slot or a slot, as somebody would by hand. What is on it stays, and it can come back. Returns where it
@@ -67,7 +67,7 @@ impl Library {
 mod tests {
     use super::*;
     use crate::changer::Changer;
-    use crate::library::tests::library;
+    use crate::vtl::library::tests::library;
 
     #[test]
     fn tapes_go_out_and_come_back_with_what_is_on_them() {

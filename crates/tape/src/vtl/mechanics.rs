@@ -5,8 +5,9 @@
 //! speeds the drive changes to and fro and never stops. A host that is slower than the lowest speed lets the buffer run
 //! empty: the tape stops, is moved back, and starts again when the buffer is half full. That is a backhitch.
 
-use crate::drive::SETTLE_S;
 use crate::model::DriveModel;
+use crate::reports::Statistics;
+use crate::speeds::SETTLE_S;
 
 /// How often the speed is chosen anew, in seconds: an estimate.
 const REVIEW_S: f64 = 0.25;
@@ -14,39 +15,6 @@ const REVIEW_S: f64 = 0.25;
 const START: f64 = 0.5;
 /// Bytes of a rounding error, at least.
 const NOTHING: f64 = 1e-3;
-
-/// What a drive did.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Statistics {
-    /// Bytes that the host gave or took.
-    pub host_bytes: u64,
-    /// Bytes that the tape moved by the head, reading or writing.
-    pub medium_bytes: f64,
-    /// Seconds that it moved, reading or writing.
-    pub moving_s: f64,
-    /// Seconds that it stood between that, waiting for the host.
-    pub standing_s: f64,
-    /// Stops between which the host went on.
-    pub backhitches: u64,
-    /// Passes of the medium's whole length by the head.
-    pub passes: f64,
-    /// Stops of those that came about because the host was late, or did not take what was read; the others followed a commit.
-    pub late_backhitches: u64,
-    /// Seconds that these took: to stop, to go back and to start.
-    pub late_s: f64,
-}
-
-impl Statistics {
-    /// The share of the time that the tape moved; none if it never did.
-    pub fn streaming(&self) -> Option<f64> {
-        (self.moving_s > 0.0).then(|| self.moving_s / (self.moving_s + self.standing_s))
-    }
-
-    /// The rate at the medium while it moved or waited, in bytes per second.
-    pub fn medium_rate(&self) -> Option<f64> {
-        (self.moving_s > 0.0).then(|| self.medium_bytes / (self.moving_s + self.standing_s))
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Work {

@@ -10,13 +10,14 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use capstan_engine::durable;
 use serde::{Deserialize, Serialize};
 
-use crate::drive::{Read, TapeError};
+use crate::drive::Read;
 use crate::encryption::{DriveKey, OVERHEAD, open, seal};
+use crate::error::{TapeError, damaged, failed};
 use crate::generation::Media;
-use crate::small_file;
+use crate::vtl::small_file;
+use crate::vtl::small_file::write_whole;
 
 const MAGIC: &[u8; 16] = b"capstan vtape 1\n";
 const RECORD: u64 = 8;
@@ -378,26 +379,6 @@ fn write_label(path: &Path, label: &Label) -> Result<(), TapeError> {
     let path = label_path(path);
     let text = serde_json::to_string_pretty(label).map_err(|e| damaged(&path, &e.to_string()))?;
     write_whole(&path, &text).map_err(failed("write", &path))
-}
-
-/// Replaces a file as a whole, durably; with its name other new ones in its directory are durable. Whatever the umask, none but
-/// its owner can write it.
-pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let temporary = path.with_extension("new");
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o644).open(&temporary)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    durable::rename(&temporary, path)
-}
-
-pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TapeError {
-    let path = path.display().to_string();
-    move |source| TapeError::Io { action, path, source }
-}
-
-pub(crate) fn damaged(path: &Path, problem: &str) -> TapeError {
-    TapeError::Damaged { path: path.display().to_string(), problem: problem.to_owned() }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Library, ROBOT_PATIENCE};
-use crate::drive::TapeError;
+use crate::error::TapeError;
 use crate::lock::Lock;
 
 impl Library {

@@ -5,15 +5,18 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::cartridge::{Cartridge, failed};
-use crate::clock::Clock;
-use crate::drive::{Read, SETTLE_S, Speeds, Spot, TapeDrive, TapeError, Written};
+use crate::drive::{Read, TapeDrive, Written};
 use crate::encryption::DriveKey;
-use crate::faults::{Account, Fault, Faults, Operation, StruckLog};
+use crate::error::{TapeError, failed};
 use crate::generation::{Media, of_drive};
-use crate::mechanics::{Mechanics, Statistics};
 use crate::model::DriveModel;
-use crate::reports::{Alert, Counters, Severity};
+use crate::reports::{Alert, Counters, Severity, Statistics};
+use crate::speeds::{SETTLE_S, Speeds};
+use crate::spot::Spot;
+use crate::vtl::cartridge::Cartridge;
+use crate::vtl::clock::Clock;
+use crate::vtl::faults::{Account, Fault, Faults, Operation, StruckLog};
+use crate::vtl::mechanics::Mechanics;
 
 /// The share of a tape at whose end writing is warned of: an estimate. Of a small one at least a few blocks.
 const EARLY_WARNING: f64 = 0.005;

@@ -1,12 +1,13 @@
 //! Files of text in which a virtual library keeps account of itself.
 
-use std::io::ErrorKind;
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use capstan_engine::regular;
+use capstan_engine::{durable, regular};
 
-use crate::cartridge::{damaged, failed};
-use crate::drive::TapeError;
+use crate::error::{TapeError, damaged, failed};
 
 /// The longest that is read, bytes. The inventory of a library with the most tapes, 10,000, takes some 2 MB.
 const SIZE_MAX: u64 = 16 << 20;
@@ -28,4 +29,15 @@ pub(crate) fn read_if_there(path: &Path) -> Result<Option<String>, TapeError> {
         Err(TapeError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
         text => text.map(Some),
     }
+}
+
+/// Replaces a file as a whole, durably; with its name other new ones in its directory are durable. Whatever the umask, none but
+/// its owner can write it.
+pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let temporary = path.with_extension("new");
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o644).open(&temporary)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    durable::rename(&temporary, path)
 }

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use super::{BadFault, Fault, Faults, KINDS, Operation, StruckLog};
-use crate::cartridge::{damaged, failed, write_whole};
-use crate::drive::TapeError;
-use crate::small_file;
+use crate::error::{TapeError, damaged, failed};
+use crate::vtl::small_file;
+use crate::vtl::small_file::write_whole;
 
 /// A plan that is counted.
 #[derive(Debug, Default)]
@@ -87,7 +87,7 @@ fn counts(faults: &Faults) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::Struck;
+    use crate::vtl::faults::Struck;
 
     #[test]
     fn a_plan_goes_on_where_the_last_opening_left_it() {

@@ -1,6 +1,7 @@
-use super::*;
-use crate::cartridge::Label;
 use std::path::Path;
+
+use super::*;
+use crate::vtl::cartridge::Label;
 
 fn tape(dir: &Path, capacity: f64, write_protected: bool) -> Cartridge {
     let path = dir.join("A00001L9.tape");

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::cartridge::{Cartridge, failed};
 use crate::changer::Place;
-use crate::drive::TapeError;
+use crate::error::{TapeError, failed};
+use crate::vtl::cartridge::Cartridge;
 
 use super::{Library, MOVE_S, tape_path};
 
@@ -60,8 +60,8 @@ impl Library {
 mod tests {
     use crate::changer::{Changer, Place};
     use crate::drive::TapeDrive;
-    use crate::library::stock::NewTape;
-    use crate::library::tests::library;
+    use crate::vtl::library::stock::NewTape;
+    use crate::vtl::library::tests::library;
 
     #[test]
     fn a_drive_that_asks_for_it_is_cleaned_until_the_tape_is_spent() {

@@ -1,0 +1,304 @@
+//! Why a drive or a library did not do what it was asked for.
+
+use std::io;
+use std::path::Path;
+
+use crate::generation::Media;
+use crate::spot::Spot;
+
+/// A drive in a sentence: those of virtual libraries have no other name than their number.
+fn called(drive: &str) -> String {
+    match drive.starts_with("drive ") {
+        true => drive.to_owned(),
+        false => format!("drive {drive}"),
+    }
+}
+
+/// Why a drive did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum TapeError {
+    /// No tape is loaded.
+    #[error("no tape is loaded in {}; load one", called(drive))]
+    NoTape {
+        /// The drive.
+        drive: String,
+    },
+    /// The tape cannot be written.
+    #[error("tape {tape} is write-protected; move its write-protect tab, or use another tape")]
+    WriteProtected {
+        /// Its barcode.
+        tape: String,
+    },
+    /// The end of the tape was reached: nothing of the block was written.
+    #[error("tape {tape} is full")]
+    EndOfMedium {
+        /// Its barcode.
+        tape: String,
+    },
+    /// The medium could not be read or written there.
+    #[error(
+        "tape {tape} has a medium error at block {at}; clean the drive, and copy the tape if it stays"
+    )]
+    Medium {
+        /// Its barcode.
+        tape: String,
+        /// The block's place on the tape.
+        at: u64,
+    },
+    /// The drive cannot encrypt, and the tape is to be encrypted by it, or is.
+    #[error(
+        "{} cannot encrypt with a key that it is given; use one that can (LTO-4 and later), whose keys are not managed by \
+         its library",
+        called(drive)
+    )]
+    CannotEncrypt {
+        /// The drive.
+        drive: String,
+    },
+    /// The drive says that it cannot use the tape at all.
+    #[error("tape {tape} is none for that drive: {source}; use one of a generation that it takes")]
+    Unsuited {
+        /// Its barcode.
+        tape: String,
+        /// What the drive said, or what both are.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// No drive of the library can use the tape.
+    #[error(
+        "tape {tape} is {media}, which no drive of library {library} {} ({drives}); use a tape of another generation",
+        if *to_write { "writes" } else { "reads" }
+    )]
+    NoDrive {
+        /// The library.
+        library: String,
+        /// The tape's barcode.
+        tape: String,
+        /// What the tape is by that.
+        media: Media,
+        /// What the drives are.
+        drives: String,
+        /// It was to be written, else read.
+        to_write: bool,
+    },
+    /// The tape takes what is appended, and nothing else.
+    #[error("tape {tape} is WORM: what is on it cannot be overwritten or erased; use another tape")]
+    Worm {
+        /// Its barcode.
+        tape: String,
+    },
+    /// It cleans drives.
+    #[error("tape {tape} cleans drives and takes no data; put a label on it that begins with CLN")]
+    Cleans {
+        /// Its barcode.
+        tape: String,
+    },
+    /// What lies there is encrypted, and not with the key that the drive has.
+    #[error(
+        "what is on tape {tape} is encrypted with another key than the drive was given; have its keys given to it by whoever \
+         manages them"
+    )]
+    CannotDecrypt {
+        /// The tape's barcode.
+        tape: String,
+    },
+    /// The tape is encrypted by its drive, and nobody opened its key.
+    #[error(
+        "tape {tape} is encrypted by its drive and its key is not open; set CAPSTAN_PASSPHRASE, CAPSTAN_KEY_FILE or \
+         CAPSTAN_RECOVERY_CODE"
+    )]
+    KeyNotOpen {
+        /// The tape.
+        tape: String,
+    },
+    /// A block is larger than the buffer that was given for it.
+    #[error(
+        "block {at} of tape {tape} has {length} bytes, more than the {asked} that were expected"
+    )]
+    TooLong {
+        /// The tape's barcode.
+        tape: String,
+        /// The block's place on the tape.
+        at: u64,
+        /// Its length.
+        length: usize,
+        /// What there was room for.
+        asked: usize,
+    },
+    /// A block that the drive does not take.
+    #[error("{} takes blocks of 1 to {most} bytes, not {length}", called(drive))]
+    BlockSize {
+        /// The drive.
+        drive: String,
+        /// The most it takes.
+        most: usize,
+        /// What was to be written.
+        length: usize,
+    },
+    /// There is no such place on the tape.
+    #[error("tape {tape} has no {spot}: its data end before it")]
+    BeyondEnd {
+        /// Its barcode.
+        tape: String,
+        /// What was asked for.
+        spot: Spot,
+    },
+    /// The drive does not answer.
+    #[error("{} is offline; look at its cables and its front panel", called(drive))]
+    Offline {
+        /// The drive.
+        drive: String,
+    },
+    /// The file of a virtual tape or library failed.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A virtual tape or library is not as it should be.
+    #[error("{path} is damaged: {problem}")]
+    Damaged {
+        /// Its file.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The file of a virtual tape is gone, or is none.
+    #[error(
+        "{path} is no virtual tape: {problem}; bring its file back, or take the tape out of the library"
+    )]
+    NotATape {
+        /// Its file.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The drive says that the tape is bad, in words that say what to do.
+    #[error("tape {tape}: {source}")]
+    BadTape {
+        /// Its barcode.
+        tape: String,
+        /// What the drive said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Other processes use all drives of a library.
+    #[error(
+        "every drive of library {library} is in use by {holder}; wait until one of them is free, or use another library"
+    )]
+    NoDriveFree {
+        /// The library.
+        library: String,
+        /// Who has them.
+        holder: String,
+    },
+    /// Another process uses it.
+    #[error("{what} is in use by {holder}; wait until it ends, or use another")]
+    Busy {
+        /// The drive or robot.
+        what: String,
+        /// Who has it.
+        holder: String,
+    },
+    /// The device says what is wrong, in words that say what to do.
+    #[error("{0}")]
+    Device(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The way to the device is lost, in words that say what to do. Of the tape it tells nothing.
+    #[error("{0}")]
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The robot failed.
+    #[error("library {library}: {problem}")]
+    Robot {
+        /// Its directory or device.
+        library: String,
+        /// What happened, and what to do.
+        problem: String,
+    },
+    /// The tape that is wanted is not there; it has to be brought.
+    #[error("library {library}: {problem}")]
+    Away {
+        /// The library or drive, its directory or device.
+        library: String,
+        /// What is there instead, if anything, and what to do.
+        problem: String,
+    },
+    /// What was asked of a library cannot be done as asked.
+    #[error("library {library}: {problem}")]
+    Library {
+        /// Its directory or device.
+        library: String,
+        /// What happened, and what to do.
+        problem: String,
+    },
+}
+
+impl TapeError {
+    /// Whether the tape is not where it is wanted, and may be brought there.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Self::Away { .. } | Self::NoTape { .. })
+    }
+
+    /// Whether a drive, a tape or a robot failed; else it was asked for what cannot be done.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::EndOfMedium { .. } | Self::Robot { .. })
+            || self.blames_tape()
+            || self.blames_drive()
+    }
+
+    /// Whether the drive is at fault, so that another one may do.
+    pub fn blames_drive(&self) -> bool {
+        self.is_unreachable() || matches!(self, Self::Device(_))
+    }
+
+    /// Whether the drive does not answer, or the way to it is lost: that says nothing of the tape in it.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Offline { .. } | Self::Unreachable(_))
+    }
+
+    /// Whether only a key is wanted: that says nothing of the tape, nor of what lies on it.
+    pub fn needs_key(&self) -> bool {
+        matches!(self, Self::CannotDecrypt { .. } | Self::KeyNotOpen { .. })
+    }
+
+    /// Whether it says nothing of what lies on the tape: the drive is at fault, or a key is wanted.
+    pub fn spares_tape(&self) -> bool {
+        self.blames_drive() || self.needs_key()
+    }
+
+    /// Whether others have it.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::NoDriveFree { .. })
+    }
+
+    /// Whether the tape is at fault, so that another one may do in the same drive.
+    pub fn blames_tape(&self) -> bool {
+        matches!(self, Self::Medium { .. } | Self::BadTape { .. }) || self.is_no_tape()
+    }
+
+    /// Whether it is a matter of what the tape is, and stays so.
+    pub fn is_of_kind(&self) -> bool {
+        matches!(
+            self,
+            Self::Unsuited { .. } | Self::NoDrive { .. } | Self::Worm { .. } | Self::Cleans { .. }
+        )
+    }
+
+    /// Whether what should be a virtual tape is none: its file is gone, or something else.
+    pub fn is_no_tape(&self) -> bool {
+        matches!(self, Self::NotATape { .. })
+    }
+}
+
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TapeError {
+    let path = path.display().to_string();
+    move |source| TapeError::Io { action, path, source }
+}
+
+pub(crate) fn damaged(path: &Path, problem: &str) -> TapeError {
+    TapeError::Damaged { path: path.display().to_string(), problem: problem.to_owned() }
+}

@@ -32,7 +32,6 @@ LEFT = {
     "disk-agent target": 2,
     "format": 2,
     "format keys": 7,
-    "idb": 13,
 }
 
 ENTRIES_MAX = 14

@@ -13,26 +13,13 @@ use std::time::Duration;
 
 use capstan_format::id::SegmentId;
 
-use crate::Result;
+use crate::catalog_store::{CatalogFile, CatalogStamp, Listed};
 use crate::db::Idb;
-use crate::decode;
 use crate::error::IdbError;
-use crate::sql;
-use crate::store::{CatalogFile, Listed};
+use crate::{Result, decode, sql};
 
 /// How many files are looked up in the database at once.
 const LOOKUP_BATCH: usize = 256;
-
-/// What tells a catalog file from another one that takes its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CatalogStamp {
-    /// Its length in bytes.
-    pub len: u64,
-    /// Its store's own mark, as a number: of a directory from inode number, length and time.
-    pub tag: u64,
-    /// When it was last written, in microseconds since 1970.
-    pub written_us: i64,
-}
 
 impl Idb {
     /// Writes a segment's catalog file: `parts`, one after the other. It is durable on return and

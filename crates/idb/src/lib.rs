@@ -17,82 +17,54 @@
 //! transaction; it must not be made on a thread that runs asynchronous tasks.
 #![deny(missing_docs)]
 
-mod beats;
 mod catalog_files;
-mod check;
-mod config;
-mod copies;
-mod damage;
+mod catalog_store;
 mod db;
 mod decode;
+mod drives;
 mod error;
-mod exported;
-mod forget;
-mod lacks;
-mod leases;
-mod logging;
-mod lost;
-mod management;
+mod home;
 mod media;
-mod moving;
-mod objects;
-mod order;
-mod owner;
-mod pools;
-mod protection;
-mod pruning;
-mod rebuilt;
-mod refusals;
-mod reserve;
-mod robots;
 mod rows;
-mod seen_tapes;
 mod sessions;
-mod settings;
-mod small_copy;
 mod sql;
-mod stand_ins;
-mod stats;
-mod store;
 pub mod table;
-mod tape_requests;
 #[cfg(test)]
 #[path = "../tests/common/server.rs"]
 mod test_server;
-mod transfer;
-mod used;
-mod waits;
+mod upkeep;
+mod versions;
 
-pub use beats::Running;
-pub use catalog_files::CatalogStamp;
-pub use check::{Dangling, Sizes};
-pub use copies::CopyOf;
+pub use catalog_store::CatalogStamp;
+pub use catalog_store::{CatalogFile, CatalogStore};
 pub use db::Idb;
 pub use decode::ID_DIGITS_LEAST;
+pub use drives::robots::RobotLease;
+pub use drives::seen_tapes::{SeenTape, TapeIs};
+pub use drives::tape_requests::TapeRequest;
 pub use error::IdbError;
-pub use leases::Reader;
-pub use logging::LogLevel;
-pub use lost::{Loss, LostData, torn};
-pub use management::{ExportedTape, Holdings, Management};
-pub use moving::{Moved, names_server, refuse_database, remove_blank_database};
-pub use order::credible;
-pub use pools::{Allocation, Pool, RotationSet};
-pub use protection::{Keeping, Protection};
-pub use pruning::{Claim, Forgotten, PruneRow, VersionSize};
-pub use rebuilt::LostMember;
-pub use refusals::{Refusal, Refused};
-pub use reserve::HomeRoom;
-pub use robots::RobotLease;
+pub use media::copies::CopyOf;
+pub use media::lost::{Loss, LostData, torn};
+pub use media::managed::{ExportedTape, Holdings, Management};
+pub use media::pools::{Allocation, Pool, RotationSet};
+pub use media::rebuilt::LostMember;
 pub use rows::{
     KeyRecord, Medium, Object, Segment, Session, Status, StreamPart, Totals, UnknownStatus, Version,
 };
-pub use seen_tapes::{SeenTape, TapeIs};
-pub use sessions::{Described, SessionsOf};
-pub use stats::CountedTable;
-pub use store::{CatalogFile, CatalogStore};
-pub use tape_requests::TapeRequest;
-pub use used::ExpiredSegment;
-pub use waits::SessionWait;
+pub use sessions::beats::Running;
+pub use sessions::recorded::{Described, SessionsOf};
+pub use sessions::refusals::{Refusal, Refused};
+pub use sessions::waits::SessionWait;
+pub use upkeep::check::{Dangling, Sizes};
+pub use upkeep::home_room::HomeRoom;
+pub use upkeep::logging::LogLevel;
+pub use upkeep::moving::{Moved, names_server, refuse_database, remove_blank_database};
+pub use upkeep::stats::CountedTable;
+pub use versions::leases::Reader;
+pub use versions::order::credible;
+pub use versions::protection::{Keeping, Protection};
+pub use versions::pruning::{Claim, Forgotten, PruneRow, VersionSize};
+pub use versions::used::ExpiredSegment;
 
 /// What every call returns.
 pub type Result<T> = std::result::Result<T, IdbError>;

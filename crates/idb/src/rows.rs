@@ -7,6 +7,8 @@ use capstan_format::id::{
     KeyId, MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
 };
 
+use crate::decode::{self, Fault, Row};
+
 /// The state of a session or of an object version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {
@@ -237,4 +239,27 @@ pub struct KeyRecord {
     pub id: KeyId,
     /// The wrapped keys, JSON.
     pub record: String,
+}
+
+pub(crate) fn session(row: &Row) -> std::result::Result<Session, Fault> {
+    Ok(Session {
+        id: decode::parsed(row, "id")?,
+        kind: row.try_get("kind")?,
+        object: decode::parsed_opt(row, "object_id")?,
+        version: decode::parsed_opt(row, "version_id")?,
+        parent: decode::parsed_opt(row, "parent_id")?,
+        status: decode::parsed(row, "status")?,
+        host: row.try_get("host")?,
+        device: row.try_get("device")?,
+        started_us: row.try_get("started_us")?,
+        ended_us: row.try_get("ended_us")?,
+        files: decode::count(row, "files")?,
+        dirs: decode::count(row, "dirs")?,
+        bytes_read: decode::count(row, "bytes_read")?,
+        bytes_written: decode::count(row, "bytes_written")?,
+        tags: decode::texts(row, "tags")?,
+        report: row.try_get("report")?,
+        pid: decode::count(row, "pid")?,
+        birth: row.try_get("boot_id")?,
+    })
 }

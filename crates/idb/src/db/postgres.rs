@@ -6,12 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-use sqlx::postgres::PgDatabaseError;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres, Transaction};
 
-use super::address::Address;
 use crate::decode::Fault;
 use crate::error::IdbError;
+use crate::home::address::Address;
 use crate::sql::{self, Conn};
 
 /// How long a new connection may take.
@@ -363,35 +362,6 @@ fn is_away(error: &sqlx::Error) -> bool {
 
 fn is_starting(error: &sqlx::Error) -> bool {
     code_of(error).as_deref() == Some("57P03")
-}
-
-/// What to do about an error of the server.
-pub(crate) fn hint(error: &PgDatabaseError) -> Option<&'static str> {
-    Some(match error.code() {
-        "28000" | "28P01" => {
-            "it does not let the user in: correct `database` in capstan.toml, the password in ~/.pgpass, or pg_hba.conf \
-             on the server"
-        }
-        "3D000" => {
-            "there is no such database: create it (`createdb --owner USER NAME`) or correct capstan.toml"
-        }
-        "42501" => {
-            "the user may not do that there: make it the owner of the database (`ALTER DATABASE NAME OWNER TO USER`)"
-        }
-        "25006" => "it is read-only: name the primary server, not a standby",
-        "53100" => "its file system is full: make room and try again",
-        "53300" => "it has too many connections: raise max_connections or try again later",
-        "55P03" => "another process keeps it locked: wait for that to end and try again",
-        "40001" | "40P01" => "another transaction was in the way: try again",
-        "57P03" => "it is starting or shutting down: try again in a moment",
-        "57P01" | "57P02" | "57P05" => "it ended the connection: try again when it is back",
-        "58030" => "its disk reports errors: check the disk and the system log of the server",
-        "XX001" | "XX002" => {
-            "it is damaged: restore it, or put the tables into a new database with `capstan idb recover`"
-        }
-        code if code.starts_with("23") => super::UNKNOWN_REFERENCE,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

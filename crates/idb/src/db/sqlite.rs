@@ -11,8 +11,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteLockingMode, S
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 
 use crate::decode::Fault;
-use crate::error::IdbError;
-use crate::reserve;
+use crate::error::{IdbError, hints};
+use crate::home::reserve;
 use crate::sql::Conn;
 
 /// How long to wait for another process's transaction. They take milliseconds; a stalled disk can
@@ -38,15 +38,8 @@ const LOG_SIZE_LIMIT: &str = "8388608";
 /// waiting, when it turns into a writer.
 const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 
-/// The extended result code of a file of shared memory that could not grow.
-const IOERR_SHMSIZE: u32 = 4874;
-
 /// The primary result code of a database that is not well-formed.
 const CORRUPT: u32 = 11;
-/// The primary result code of one that has no memory left.
-pub(crate) const NOMEM: u32 = 7;
-
-const FULL: &str = "its file system is full: make room and try again";
 
 /// Says whether the process is to end.
 type Leaving = Box<dyn Fn() -> bool + Send + Sync>;
@@ -197,7 +190,7 @@ impl SqliteStore {
         let query = sqlx::query_scalar::<_, String>(check);
         let found = match query.fetch_all(self.conn().await?).await {
             // So damaged that it cannot be looked through.
-            Err(sqlx::Error::Database(e)) if primary(&*e) == Some(CORRUPT) => {
+            Err(sqlx::Error::Database(e)) if hints::primary(&*e) == Some(CORRUPT) => {
                 vec![e.message().to_owned()]
             }
             found => found?,
@@ -235,12 +228,7 @@ fn writer_in(locks: &str, dev: u64, ino: u64) -> Option<u32> {
 /// Whether it says that another process has the file locked.
 pub(super) fn is_busy(fault: &Fault) -> bool {
     let Fault::Sql(sqlx::Error::Database(e)) = fault else { return false };
-    matches!(primary(&**e), Some(5 | 6))
-}
-
-/// The primary result code.
-pub(crate) fn primary(error: &dyn DatabaseError) -> Option<u32> {
-    Some(error.code()?.parse::<u32>().ok()? & 0xff)
+    matches!(hints::primary(&**e), Some(5 | 6))
 }
 
 /// A connection that waits for others a turn only.
@@ -269,31 +257,6 @@ pub(crate) async fn connect(path: &Path) -> Result<SqliteConnection, sqlx::Error
         .pragma("cache_size", CACHE_SIZE)
         .pragma("journal_size_limit", LOG_SIZE_LIMIT);
     SqliteConnection::connect_with(&options).await
-}
-
-/// What to do about an error, by its primary result code.
-pub(crate) fn hint(error: &dyn DatabaseError) -> Option<&'static str> {
-    let code = error.code()?.parse::<u32>().ok()?;
-    Some(match code & 0xff {
-        // What is shared by processes beside the database could not be made larger.
-        10 if code == IOERR_SHMSIZE => FULL,
-        5 | 6 => "another process keeps it locked: wait for that to end and try again",
-        NOMEM => {
-            "there is no memory left: end other programs, or give this machine more, and try again"
-        }
-        8 => "it is read-only: check its owner and mode and how its file system is mounted",
-        10 => "its disk reports errors: check the disk and the system log",
-        11 | 26 => {
-            "it is damaged: put the home aside and bring it back with `capstan idb recover MEDIUM`, or build a new one by \
-             importing the media"
-        }
-        13 => FULL,
-        14 => {
-            "it cannot be opened: check the owner and mode of its directory, and how its file system is mounted"
-        }
-        19 => super::UNKNOWN_REFERENCE,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -30,8 +30,6 @@ LEFT = {
     "devices tape": 10,
     "disk-agent": 8,
     "disk-agent target": 2,
-    "format": 2,
-    "format keys": 7,
 }
 
 ENTRIES_MAX = 14

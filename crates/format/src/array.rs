@@ -1,7 +1,7 @@
 //! Arrays of media: blocks striped over several media, with parity, so that some of the media may be lost.
 //!
 //! [`Layout`] says how many media there are and which of them may be lost, [`code`] computes parity and what is lost,
-//! [`map`] says where a segment's blocks lie on the members, [`stamp`] is what a block says of its place.
+//! [`stamp`] is what a block says of its place.
 
 use std::fmt;
 
@@ -12,7 +12,6 @@ use crate::id::MediumId;
 
 pub mod code;
 pub mod field;
-pub mod map;
 pub mod stamp;
 
 /// Most members of an array.

@@ -7,9 +7,11 @@
 //! Smallest things first: [`bytes`] and [`crc`], [`entry`] (what is known of a file), [`batch`] (many of them as
 //! columns), [`sums`] (checksums of their contents), [`frame`] (the unit of compression, encryption and check),
 //! [`mod@block`] (the unit written), [`index`] and [`record`] (indexes of frames and segment records), [`catalog`] (what lies where in a segment), [`lock`] (until when a version
-//! may not be removed), [`attachment`] (what lies between a tape's segments), [`array`] (blocks striped over several media), [`keys`].
+//! may not be removed), [`attachment`] (what lies between a tape's segments), [`array`] (blocks striped over several media)
+//! and [`array_map`] (where a segment's blocks lie on them), [`keys`].
 
 pub mod array;
+pub mod array_map;
 pub mod attachment;
 pub mod batch;
 pub mod block;

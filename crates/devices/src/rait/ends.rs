@@ -3,8 +3,8 @@
 use std::io;
 
 use capstan_format::FormatError;
-use capstan_format::array::map::SegmentMap;
 use capstan_format::array::{ArrayPlace, Layout};
+use capstan_format::array_map::SegmentMap;
 use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, MaHeader};
 use capstan_format::record::{SegmentEnd, decode_record};
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use capstan_engine::buffer::Buffer;
 use capstan_engine::threads;
-use capstan_format::array::map::SegmentMap;
 use capstan_format::array::{Layout, Level};
+use capstan_format::array_map::SegmentMap;
 use capstan_format::id::SegmentId;
 use capstan_format::record::MediumHeader;
 use capstan_tape::TapeError;

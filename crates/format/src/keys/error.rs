@@ -1,6 +1,7 @@
 //! What can go wrong with keys, each with what to do about it.
 
-use super::{LockKind, PairId, Purpose};
+use super::Purpose;
+use super::ids::{LockKind, NoShortId, PairId};
 use crate::id::{KeyId, StreamId};
 
 /// A failure of key handling. No variant carries a secret.
@@ -225,5 +226,11 @@ fn weak_hint(kind: LockKind) -> &'static str {
     match kind {
         LockKind::KeyFile => "; make one with --new-key-file",
         _ => "",
+    }
+}
+
+impl From<NoShortId> for KeyError {
+    fn from(_: NoShortId) -> Self {
+        Self::Malformed { what: "a key id", reason: "it is not 16 hexadecimal digits".into() }
     }
 }

@@ -1,10 +1,10 @@
 //! Locks: a key pair's private halves, wrapped so that one secret opens them.
 
-use super::prim::{self, Bytes, short_id};
-use super::unlock::OpenPair;
+use super::ids::{LockKind, short_id};
+use super::prim::{self, Bytes};
+use super::secret::OpenPair;
 use super::wrap::Wrap;
 use super::{Key32, KeyError, PairId, Purpose, Recipient, RecoveryCode, Rng, Scope, Secret};
-use std::fmt;
 
 const LOCK_AD: &[u8] = b"capstan lock v1";
 const KEY_FILE_INFO: &[u8] = b"capstan lock key file v1";
@@ -22,34 +22,6 @@ const KEY_FILE: std::ops::RangeInclusive<usize> = 32..=1 << 20;
 short_id! {
     /// One lock of a key ring.
     LockId
-}
-
-/// What kind of secret opens a lock. The numbers are part of what a lock authenticates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum LockKind {
-    /// A passphrase.
-    Passphrase = 1,
-    /// The content of a file.
-    KeyFile = 2,
-    /// A recovery code, on paper.
-    RecoveryCode = 3,
-    /// Another key pair, or a newer one of the same ring.
-    Recipient = 4,
-    /// A kind of a newer Capstan: kept, not opened.
-    Unknown = 255,
-}
-
-impl fmt::Display for LockKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Passphrase => "passphrase",
-            Self::KeyFile => "key file",
-            Self::RecoveryCode => "recovery code",
-            Self::Recipient => "key pair of another ring",
-            Self::Unknown => "secret of unknown kind",
-        })
-    }
 }
 
 /// What a passphrase's derivation (Argon2id) costs.

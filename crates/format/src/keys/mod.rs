@@ -17,12 +17,15 @@
 mod drive;
 mod error;
 mod frame;
+pub(crate) mod ids;
 mod lock;
 mod names;
 mod prim;
 mod record;
 mod recovery;
 mod ring;
+mod secret;
+mod sheet;
 #[cfg(test)]
 mod tests;
 mod unlock;
@@ -33,16 +36,18 @@ mod wrap;
 pub use drive::{draw_drive_key, drive_key, drive_record_id};
 pub use error::KeyError;
 pub use frame::{Cipher, FrameSealer, TAG_LEN};
-pub use lock::{ArgonParams, LockBy, LockId, LockInfo, LockKind, NewLock};
+pub use ids::{LockKind, NoShortId, PairId};
+pub use lock::{ArgonParams, LockBy, LockId, LockInfo, NewLock};
 pub use names::{MAX_NAMES_KEY_JSON, NamesKey};
 pub use record::{Grant, KeyRecord, MAX_RECORD_JSON, MAX_WRAPS};
-pub use recovery::{RecoveryCode, SheetInfo, recovery_sheet};
+pub use recovery::RecoveryCode;
 pub use ring::{KeyRing, MAX_LOCKS, MAX_PAIRS, MAX_RING_JSON, PairInfo};
-pub use unlock::{Secret, Unlocked};
-pub use wrap::{PairId, Recipient};
+pub use secret::{Secret, Unlocked};
+pub use sheet::{SheetInfo, recovery_sheet};
+pub use wrap::Recipient;
+use zeroize::Zeroizing;
 
 use crate::id::KeyId;
-use zeroize::Zeroizing;
 
 /// A secret of 32 bytes, overwritten when it is dropped.
 pub type Key32 = Zeroizing<[u8; 32]>;

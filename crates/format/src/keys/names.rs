@@ -1,10 +1,11 @@
 //! A names key: a key pair of which only the half for names is kept, so that a home can list its own backups, and build
 //! incrementals on them, with nobody at hand who knows a secret. It never lies on a medium.
 
-use super::prim::{self, Bytes};
-use super::unlock::OpenPair;
-use super::{Grant, Key32, KeyError, PairId, Recipient, Rng, Scope, Unlocked};
 use zeroize::{Zeroize, Zeroizing};
+
+use super::prim::{self, Bytes};
+use super::secret::OpenPair;
+use super::{Grant, Key32, KeyError, PairId, Recipient, Rng, Scope, Unlocked};
 
 /// Longest JSON of a names key in bytes.
 pub const MAX_NAMES_KEY_JSON: usize = 1024;

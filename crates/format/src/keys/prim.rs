@@ -1,6 +1,5 @@
 //! The few primitives everything else is made of, and how bytes are shown in JSON.
 
-use super::{Key32, KeyError, Rng};
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::{agreement, constant_time, digest};
@@ -8,6 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::Error as _;
 use zeroize::Zeroizing;
+
+use super::{Key32, KeyError, Rng};
 
 /// Draws a secret of 32 bytes.
 pub(super) fn draw32(rng: &mut Rng) -> Key32 {
@@ -123,52 +124,6 @@ impl<'de, const N: usize> serde::Deserialize<'de> for Bytes<N> {
         let fixed = bytes.try_into();
         fixed.map(Self).map_err(|_| D::Error::custom(format_args!("{len} bytes where {N} belong")))
     }
-}
-
-/// Declares an id of eight bytes, shown and stored as 16 hexadecimal digits.
-macro_rules! short_id {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(pub [u8; 8]);
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "{:016x}", u64::from_be_bytes(self.0))
-            }
-        }
-        impl std::fmt::Debug for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, concat!(stringify!($name), "({})"), self)
-            }
-        }
-        impl std::str::FromStr for $name {
-            type Err = $crate::keys::KeyError;
-            fn from_str(s: &str) -> Result<Self, Self::Err> {
-                $crate::keys::prim::parse_short(s).map(Self)
-            }
-        }
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-                s.collect_str(self)
-            }
-        }
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                let s = std::borrow::Cow::<'de, str>::deserialize(d)?;
-                s.parse().map_err(serde::de::Error::custom)
-            }
-        }
-    };
-}
-pub(super) use short_id;
-
-/// The eight bytes of 16 hexadecimal digits.
-pub(super) fn parse_short(s: &str) -> Result<[u8; 8], KeyError> {
-    let hex = s.len() == 16 && s.bytes().all(|b| b.is_ascii_hexdigit());
-    hex.then(|| u64::from_str_radix(s, 16).ok()).flatten().map(u64::to_be_bytes).ok_or_else(|| {
-        KeyError::Malformed { what: "a key id", reason: "it is not 16 hexadecimal digits".into() }
-    })
 }
 
 /// Parses JSON no longer than `limit`, of a record with `"version": 1`.

@@ -79,7 +79,7 @@ impl KeyRecord {
             let wraps = to.map(|g| Wrap::seal(keys.key(purpose), &g.to, purpose, &ad, rng));
             let wraps = wraps.collect::<Result<_, _>>()?;
             let commit = commitment(&keys.id, purpose, cipher, keys.key(purpose))?;
-            Ok(WrappedKey { commit: Commit(Bytes(*commit)), wraps })
+            Ok::<_, KeyError>(WrappedKey { commit: Commit(Bytes(*commit)), wraps })
         };
         let (names, contents) = (wrap(Purpose::Names)?, wrap(Purpose::Contents)?);
         let record = Self { version: 1, id: keys.id, cipher, names, contents, ring: ring.clone() };

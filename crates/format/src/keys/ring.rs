@@ -1,12 +1,13 @@
 //! The key ring: key pairs with their locks, the newest active, older ones kept for reading.
 
+use std::collections::HashSet;
+
 use super::lock::Lock;
 use super::prim::{self, Bytes};
-use super::unlock::OpenPair;
+use super::secret::OpenPair;
 use super::{
     KeyError, LockBy, LockId, LockInfo, NewLock, PairId, Purpose, Recipient, Rng, Scope, Unlocked,
 };
-use std::collections::HashSet;
 
 /// Longest JSON of a key ring in bytes.
 pub const MAX_RING_JSON: usize = 64 * 1024;

@@ -291,7 +291,7 @@ fn damage_to_a_ring_is_told_from_a_wrong_passphrase() {
     let (mine, open) = self::ring("recipient of a forged lock");
     let rng = &mut fixed_rng("forged");
     let (names, contents) = (prim::draw32(rng), Some(prim::draw32(rng)));
-    let forged = unlock::OpenPair { public: ring.active().unwrap(), names, contents };
+    let forged = secret::OpenPair { public: ring.active().unwrap(), names, contents };
     let mut ring = ring.clone();
     let to = mine.active().unwrap();
     let new = by(LockBy::Recipient(&to), Scope::All);

@@ -1,20 +1,18 @@
 //! Wrapping a 32-byte key for the public half of a key pair.
 
-use super::prim::{self, Bytes, short_id};
-use super::{Key32, KeyError, Purpose, Rng};
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::fmt;
 use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::ids::PairId;
+use super::prim::{self, Bytes};
+use super::{Key32, KeyError, Purpose, Rng};
 
 const WRAP_INFO: &[u8] = b"capstan wrap v1";
 const RECIPIENT_SUM: &[u8] = b"capstan recipient v1";
 const PREFIX: &str = "capstan-pub-";
-
-short_id! {
-    /// A key pair: the first eight bytes of SHA-256 over its two public keys.
-    PairId
-}
 
 /// The public half of a key pair: whom keys are wrapped for.
 ///

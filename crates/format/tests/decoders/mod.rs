@@ -6,7 +6,7 @@
 #![allow(dead_code, reason = "each fuzz target uses one")]
 
 use capstan_format::array::Layout;
-use capstan_format::array::map::SegmentMap;
+use capstan_format::array_map::SegmentMap;
 use capstan_format::attachment::{AttachmentEnd, AttachmentHeader, Contents};
 use capstan_format::batch::{Batch, BatchEncoder};
 use capstan_format::block::{Block, BlockKind, DaHeader, HEADER_LEN, MaHeader};

@@ -3,7 +3,7 @@
 //! A member's file is block 0, one block of each stripe, the catalog and the end record. A block that is not there (data
 //! beyond the last) has no bytes, and parity is as long as the longest data block of its stripe.
 
-use super::Layout;
+use crate::array::Layout;
 use crate::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, is_block_size};
 use crate::error::{FormatError, Result};
 use crate::record::SegmentEnd;

@@ -28,8 +28,6 @@ LEFT = {
     "devices": 15,
     "devices rait": 4,
     "devices tape": 10,
-    "disk-agent": 8,
-    "disk-agent target": 2,
 }
 
 ENTRIES_MAX = 14

@@ -10,7 +10,7 @@ use capstan_devices::address::Address;
 use capstan_devices::tape::SpoolPlan;
 pub use capstan_disk_agent::backup::{Fate, Foreseen, Locked, ReadMode};
 pub use capstan_disk_agent::select::Pattern;
-pub use capstan_disk_agent::squeeze::Compression;
+pub use capstan_disk_agent::stream::squeeze::Compression;
 pub use capstan_disk_agent::target::Overwrite;
 use capstan_format::entry::Kind;
 pub use capstan_idb::{LogLevel, Protection};

@@ -16,7 +16,7 @@ use capstan_cell::report::Report;
 use capstan_cell::request::{Overwrite, RestoreRequest, RestoreTo, VersionName};
 use capstan_devices::file::FileDevice;
 use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::squeeze::{Compression, Ladder, Squeeze};
+use capstan_disk_agent::stream::squeeze::{Compression, Ladder, Squeeze};
 use capstan_disk_agent::stream::{StreamOptions, StreamWriter};
 use capstan_engine::entropy::Entropy;
 use capstan_engine::meter::Meters;

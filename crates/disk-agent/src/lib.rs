@@ -2,26 +2,17 @@
 //! back, with all its metadata. Knows file systems, not devices or media.
 //!
 //! Backup: [`walk`] lists directories in one order and deals names to streams, [`backup`] opens and reads them,
-//! [`ahead`] fetches what comes next
-//! where the source is cold, [`stream`] builds frames and blocks ([`squeeze`] decides how hard to compress). [`select`] says what is left out,
-//! [`mounts`] where a disk is not mounted.
+//! [`walk::ahead`] fetches what comes next where the source is cold, [`stream`] builds frames and blocks ([`stream::squeeze`] decides how
+//! hard to compress). [`select`] says what is left out, [`walk::mounts`] where a disk is not mounted.
 //! Restore: [`target`]. What is particular to Linux is in [`linux`]; everything else is written against it.
 
-pub mod ahead;
 pub mod backup;
 pub mod ctime;
-pub mod entered;
-mod hardlinks;
-mod huge;
 pub mod linux;
-mod listing;
 pub mod look;
-mod missed;
-pub mod mounts;
 pub mod owners;
 pub mod select;
 pub mod spill;
-pub mod squeeze;
 pub mod stream;
 pub mod target;
 pub mod walk;

@@ -14,9 +14,9 @@ use capstan_engine::threads::{self, NoThread};
 use capstan_format::entry::{Entry, Kind};
 use rustix::io::Errno;
 
-use crate::ahead::Ahead;
 use crate::linux::source::{self, Buffers, DirHandle};
 use crate::select::Selection;
+use crate::walk::ahead::Ahead;
 use crate::walk::{Group, WalkEvent, Walker};
 
 /// Groups of names that the walk is ahead.

@@ -1,5 +1,6 @@
 //! What is left out of a backup: patterns, tags, sizes, file systems, and what must never be backed up.
 
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -8,8 +9,6 @@ use std::path::{Path, PathBuf};
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-
-use crate::mounts::MountPoints;
 
 /// Begin of a cache directory's tag (https://bford.info/cachedir/).
 pub const CACHE_TAG: &str = "CACHEDIR.TAG";
@@ -186,6 +185,23 @@ fn class_len(text: &str) -> usize {
     // A bracket in the first place is one of the class.
     let first = 1 + negated + usize::from(text[1 + negated..].starts_with(']'));
     text[first..].find(']').map_or(text.len(), |at| first + at + 1)
+}
+
+/// Where something is to be mounted.
+#[derive(Debug, Clone, Default)]
+pub struct MountPoints {
+    /// Mount points that this machine has on record (absolute, without the leading slash), and whether each is mounted without
+    /// being asked for.
+    pub on_record: BTreeMap<Vec<u8>, bool>,
+    /// Where the object's last version found something mounted, and something in it, as messages write paths; nothing where that is
+    /// not known.
+    pub last: Option<HashSet<String>>,
+    /// Whether the last version does not say so, as it was imported or comes from an earlier program: its rows tell it besides, and `last`
+    /// is of an earlier version, if of any.
+    pub rows_tell: bool,
+    /// Likewise where it found contents that another may mask: btrfs subvolumes, which are one in a snapshot, and directories
+    /// that a file system in memory lay over.
+    pub last_maskable: Option<HashSet<String>>,
 }
 
 #[cfg(test)]

@@ -245,6 +245,12 @@ impl Entry {
     }
 }
 
+/// Whether a path is another's, or below it.
+pub fn is_inside(path: &[u8], dir: &[u8]) -> bool {
+    let rest = path.strip_prefix(dir);
+    dir.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
 /// `dir/name`, or `name` where `dir` is empty.
 pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(dir.len() + 1 + name.len());

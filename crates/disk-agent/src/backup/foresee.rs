@@ -14,9 +14,9 @@ use capstan_format::id::StreamId;
 
 use super::reader::StreamReader;
 use super::{Backup, Counters, GROUPS_WAITING, walk_event};
-use crate::ahead::Ahead;
-use crate::huge::Pieces;
+use crate::backup::huge::Pieces;
 use crate::stream::StreamOptions;
+use crate::walk::ahead::Ahead;
 use crate::walk::{BaseCursor, Group, LeftOut, WalkItem, Walker};
 
 /// What becomes of a name.

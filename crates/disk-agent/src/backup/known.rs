@@ -17,8 +17,8 @@ use rustix::io::Errno;
 use super::ReadMode;
 use super::reader::StreamReader;
 use super::rest::Rest;
+use crate::backup::huge::HUGE;
 use crate::ctime;
-use crate::huge::HUGE;
 use crate::linux::source;
 use crate::walk::{BaseRow, WalkItem};
 

@@ -1,6 +1,8 @@
 //! Reading a source into streams: files are opened in groups, their rows sent, then their contents.
 
 mod foresee;
+mod hardlinks;
+mod huge;
 mod known;
 mod reader;
 mod rest;
@@ -21,7 +23,7 @@ use capstan_engine::message::{Code, Listener, Message, path_text};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::queue::Queue;
 use capstan_engine::threads;
-use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, is_inside};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
@@ -29,14 +31,14 @@ pub use self::foresee::{EachForeseen, Fate, Foreseen, Nowhere, foresee};
 pub use self::known::KnownFiles;
 use self::reader::StreamReader;
 pub use self::taste::{Taste, Work, taste};
-use crate::ahead::{Ahead, FETCHERS};
-use crate::huge::Pieces;
+use crate::backup::huge::Pieces;
 use crate::linux::source;
-use crate::mounts::Unmounted;
 use crate::owners::OwnerNames;
 use crate::select::Selection;
 use crate::stream::{StreamOptions, StreamWriter};
-use crate::walk::{BaseCursor, Group, WalkEvent, Walker, is_inside};
+use crate::walk::ahead::{Ahead, FETCHERS};
+use crate::walk::mounts::Unmounted;
+use crate::walk::{BaseCursor, Group, WalkEvent, Walker};
 
 /// Groups that wait for a stream.
 const GROUPS_WAITING: usize = 4;

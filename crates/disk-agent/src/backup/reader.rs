@@ -1,6 +1,5 @@
 //! One stream's thread: opens groups of files, sends their rows, then their contents.
 
-use parking_lot::Mutex;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,17 +11,18 @@ use capstan_engine::meter::Stage;
 use capstan_engine::queue::{Queue, Taken};
 use capstan_format::entry::{Entry, Kind, Outcome, OutcomeCode, join};
 use capstan_format::sums::ContentSum;
+use parking_lot::Mutex;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::{Backup, ReadMode, text};
-use crate::ahead::Ahead;
-use crate::hardlinks::HardLinks;
-use crate::huge::{HugeFile, Pieces};
+use crate::backup::hardlinks::HardLinks;
+use crate::backup::huge::{HugeFile, Pieces};
 use crate::linux::stalls::Stalls;
 use crate::linux::{locks, source};
 use crate::stream::StreamWriter;
 use crate::walk::Group;
+use crate::walk::ahead::Ahead;
 
 /// Files smaller than this on average, in bytes, are worth fetching ahead.
 const SMALL: u64 = 64 << 10;

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use super::reader::{Opened, StreamReader};
 use super::rest::Rest;
 use super::{KEPT, Locked, text};
+use crate::backup::huge::{HUGE, HugeFile};
 use crate::ctime;
-use crate::huge::{HUGE, HugeFile};
 use crate::linux::{locks, source};
 use crate::walk::{BaseRow, WalkItem};
 
@@ -518,7 +518,7 @@ fn is_alike(base: &BaseRow, stat: &Stat, entry: &Entry) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::walk::Access;
+    use crate::linux::source::Access;
 
     fn base_of(stat: &Stat, access: Option<Access>) -> BaseRow {
         BaseRow {

@@ -12,10 +12,10 @@ use capstan_format::entry::Kind;
 use capstan_format::keys::FrameSealer;
 
 use super::GROUPS_WAITING;
-use crate::ahead::Ahead;
 use crate::linux::source;
 use crate::select::Selection;
-use crate::squeeze::Squeeze;
+use crate::stream::squeeze::Squeeze;
+use crate::walk::ahead::Ahead;
 use crate::walk::{Group, WalkItem, Walker};
 
 /// Bytes that are read at most: 256 MiB.
@@ -213,7 +213,7 @@ impl Taster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::squeeze::Compression;
+    use crate::stream::squeeze::Compression;
     use capstan_format::id::StreamId;
     use capstan_format::keys::{Cipher, Purpose};
 

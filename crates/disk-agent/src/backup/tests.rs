@@ -18,7 +18,7 @@ use rustix::fs::Stat;
 
 use super::*;
 use crate::linux::source::{DirHandle, Listed};
-use crate::squeeze::{Compression, Ladder, Squeeze};
+use crate::stream::squeeze::{Compression, Ladder, Squeeze};
 use crate::walk::{BaseRow, WalkItem};
 
 const BLOCK: usize = 256 << 10;

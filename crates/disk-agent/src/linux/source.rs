@@ -10,8 +10,6 @@ use capstan_format::entry::{Entry, Kind, Timestamp, Xattr};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, Statx, StatxFlags};
 use rustix::io::Errno;
 
-use crate::walk::Access;
-
 /// Read without leaving in the page cache what was not there (Linux 6.14; `RWF_DONTCACHE` of linux/fs.h).
 const RWF_DONTCACHE: u32 = 0x80;
 /// Most bytes of extended attributes of one file that a row can carry.
@@ -555,6 +553,26 @@ pub fn resolve_absent(path: &Path) -> io::Result<Vec<u8>> {
     }
     let bytes = resolved.into_os_string().into_vec();
     Ok(bytes.strip_prefix(b"/").unwrap_or(&bytes).to_vec())
+}
+
+/// What stat says of a name beside its times, its length and its inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// Permission bits.
+    pub mode: u16,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Major and minor number of a device node, else zeros.
+    pub rdev: (u32, u32),
+}
+
+impl From<&Entry> for Access {
+    fn from(entry: &Entry) -> Self {
+        let Entry { mode, uid, gid, rdev, .. } = *entry;
+        Self { mode, uid, gid, rdev }
+    }
 }
 
 #[cfg(test)]

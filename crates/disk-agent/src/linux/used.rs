@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::walk::is_inside;
+use capstan_format::entry::is_inside;
 
 /// File systems on disks of this machine, and in its memory: what they say is used is what a walk finds. It is not of what others
 /// share, nor of layers above other file systems.

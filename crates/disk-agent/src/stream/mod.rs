@@ -8,13 +8,13 @@
 
 mod blocks;
 mod frames;
+pub mod squeeze;
 mod sums;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use capstan_engine::link::SegmentOrdinal;
-use capstan_engine::link::{BlockNotes, BlockPort, Grant, LinkClosed};
+use capstan_engine::link::{BlockNotes, BlockPort, Grant, LinkClosed, SegmentOrdinal};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::batch::BatchEncoder;
 use capstan_format::block::{BLOCK_ALIGN, PAYLOAD_AT};
@@ -26,7 +26,7 @@ use capstan_format::id::StreamId;
 use capstan_format::keys::FrameSealer;
 
 use crate::owners::OwnerNames;
-use crate::squeeze::Squeeze;
+use crate::stream::squeeze::Squeeze;
 
 use self::sums::RowSums;
 

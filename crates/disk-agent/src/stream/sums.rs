@@ -101,7 +101,7 @@ mod tests {
     use capstan_format::id::StreamId;
 
     use crate::owners::OwnerNames;
-    use crate::squeeze::{Compression, Ladder, Squeeze};
+    use crate::stream::squeeze::{Compression, Ladder, Squeeze};
     use crate::stream::{StreamOptions, StreamWriter};
 
     const BLOCK: usize = 64 << 10;

@@ -2,26 +2,17 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
-use std::hash::BuildHasher;
 
 use parking_lot::Mutex;
 
-use super::Target;
 use super::dirs::{Dir, Missing};
 use super::error::TargetError;
-use super::names;
 use super::worker::Worker;
+use super::{Target, names};
 use crate::linux::restore::{self as sys, Errno};
 
 /// Files that are written and not in their places: by path below the target, the name in the same directory that they have meanwhile.
 pub(super) type Beside = Mutex<HashMap<Vec<u8>, CString>>;
-
-/// A name for what is written beside something. What an earlier restore left that was killed has others: a number of a process comes
-/// again, in a container with each.
-pub(super) fn temporary_name(target: &Target) -> Result<CString, Errno> {
-    let name = format!(".capstan-{:016x}", target.hasher.hash_one(target.next_temporary()));
-    CString::new(name).map_err(|_| Errno::INVAL)
-}
 
 impl Target {
     /// The name that a file has while it is written.

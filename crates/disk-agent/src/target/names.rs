@@ -1,10 +1,13 @@
 //! Names from the medium, which nobody vouches for: what is no plain name is refused.
 
 use std::ffi::{CStr, CString};
+use std::hash::BuildHasher;
 
 use capstan_format::entry::join;
 
+use super::Target;
 use super::error::{ShownPath, TargetError};
+use crate::linux::restore::Errno;
 
 /// Longest path below the target, in bytes. Linux has no limit; a path of this length was made to
 /// do harm.
@@ -67,6 +70,13 @@ pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
         None => (b"", path),
     }
+}
+
+/// A name for what is written beside something. What an earlier restore left that was killed has others: a number of a process comes
+/// again, in a container with each.
+pub(super) fn temporary_name(target: &Target) -> Result<CString, Errno> {
+    let name = format!(".capstan-{:016x}", target.hasher.hash_one(target.next_temporary()));
+    CString::new(name).map_err(|_| Errno::INVAL)
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use std::os::fd::AsFd;
 
 use capstan_format::entry::{Entry, Kind};
 
-use super::beside::temporary_name;
 use super::dirs::{Dir, Missing};
 use super::error::TargetError;
 use super::meta::{self, Now};
+use super::names::temporary_name;
 use super::policy::{self, TRIES, Way};
 use super::tally::count;
 use super::worker::{MODE_MEANWHILE, Made, Worker, owner_of_new};

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 
-use super::beside::temporary_name;
 use super::dirs::{Dir, DirCache, Missing, a};
 use super::error::{ShownPath, TargetError};
 use super::file::OpenFile;
 use super::meta::{self, Now};
-use super::names;
+use super::names::temporary_name;
 use super::policy::{self, TRIES, Way};
 use super::tally::count;
-use super::{Overwrite, Target};
+use super::{Overwrite, Target, names};
 use crate::linux::flags;
 use crate::linux::restore::{self as sys, Errno, Handle};
 

@@ -6,6 +6,7 @@ use rustix::fs::Stat;
 
 use crate::ctime;
 use crate::linux::source;
+use crate::linux::source::Access;
 
 /// What a base says of a name: enough to see whether it changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,26 +39,6 @@ pub struct BaseRow {
     /// What of its contents can be referred to where it is, ascending and apart: of a file that is not complete what an earlier run
     /// of the same version has, of a [file known by its inode](crate::backup::KnownFiles) all.
     pub saved: Vec<Saved>,
-}
-
-/// What stat says of a name beside its times, its length and its inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Access {
-    /// Permission bits.
-    pub mode: u16,
-    /// Its owner.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
-    /// Major and minor number of a device node, else zeros.
-    pub rdev: (u32, u32),
-}
-
-impl From<&Entry> for Access {
-    fn from(entry: &Entry) -> Self {
-        let Entry { mode, uid, gid, rdev, .. } = *entry;
-        Self { mode, uid, gid, rdev }
-    }
 }
 
 /// What stat does not say of a name, beside its contents.

@@ -6,16 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use capstan_engine::message::path_text;
 use capstan_engine::meter::{Lap, Stage};
-use capstan_format::entry::{Kind, join};
+use capstan_format::entry::{Kind, is_inside, join};
 use rustix::io::Errno;
 
-use super::{
-    BaseCursor, BaseRow, GROUP, Group, LeftOut, WalkEvent, WalkItem, Walker, errno, is_inside,
-};
-use crate::entered::Entered;
+use super::entered::Entered;
+use super::missed::{Missed, Stays};
+use super::mounts::{Role, Seen, Unmounted, Within, seen};
+use super::{BaseCursor, BaseRow, GROUP, Group, LeftOut, WalkEvent, WalkItem, Walker, errno};
 use crate::linux::source::{self, DirHandle, Listed};
-use crate::missed::{Missed, Stays};
-use crate::mounts::{Role, Seen, Unmounted, Within, seen};
 use crate::spill::is_of_spill;
 
 /// A subdirectory that was dealt and is to be entered.

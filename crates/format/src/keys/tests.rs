@@ -1,8 +1,9 @@
 //! What keys promise: what opens what, what does not, and that damage is named.
 
+use serde_json::Value;
+
 use super::*;
 use crate::id::StreamId;
-use serde_json::Value;
 
 /// Cheap parameters: what is tested is not how slow Argon2 is.
 const FAST: ArgonParams = ArgonParams { m_kib: 16, t: 1, p: 1 };

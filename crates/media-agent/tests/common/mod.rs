@@ -11,7 +11,7 @@ use capstan_devices::faulty::FaultyStorage;
 use capstan_devices::file::{FileDevice, FileMedium};
 use capstan_devices::{Device, DeviceError};
 use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::squeeze::{Compression, Ladder, Squeeze};
+use capstan_disk_agent::stream::squeeze::{Compression, Ladder, Squeeze};
 use capstan_disk_agent::stream::{Sealers, StreamOptions, StreamWriter};
 use capstan_engine::entropy::Entropy;
 use capstan_engine::link::LinkClosed;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_disk_agent::backup::{EachForeseen, Nowhere, foresee};
-use capstan_disk_agent::squeeze::Ladder;
+use capstan_disk_agent::stream::squeeze::Ladder;
 use capstan_disk_agent::walk::BaseCursor;
 use capstan_engine::meter::Meters;
 use capstan_format::id::MediumId;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use capstan_disk_agent::backup::{Taste, Work, taste};
-use capstan_disk_agent::squeeze::Squeeze;
+use capstan_disk_agent::stream::squeeze::Squeeze;
 use capstan_engine::message::Code;
 use capstan_format::id::StreamId;
 use capstan_format::keys::{Cipher, FrameSealer, Purpose};

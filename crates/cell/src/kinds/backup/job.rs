@@ -7,7 +7,7 @@ use capstan_devices::address::Address;
 use capstan_disk_agent::backup::{Backup, Counters, KnownFiles};
 use capstan_disk_agent::linux::used::used;
 use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::squeeze::{Ladder, Squeeze};
+use capstan_disk_agent::stream::squeeze::{Ladder, Squeeze};
 use capstan_disk_agent::stream::{Sealers, StreamOptions};
 use capstan_disk_agent::walk::BaseCursor;
 use capstan_engine::link::{BlockPort, LinkClosed};
@@ -21,17 +21,16 @@ use capstan_idb::{LogLevel, Object, Session, Status, Totals, Version};
 use super::plan::Plan;
 use super::switched::say_missing;
 use super::{devices_of, no_match};
-use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::kinds::backup::known::ByInode;
 use crate::kinds::backup::resume::{Cursor, resumable};
-use crate::names;
 use crate::observe::Stop;
 use crate::report::Report;
 use crate::request::{BackupRequest, Encrypt, Level, Source};
 use crate::session::input::Input;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::versions::lacking::Said;
+use crate::{Cell, names};
 
 /// An object that is backed up.
 pub(super) struct Job<'a> {

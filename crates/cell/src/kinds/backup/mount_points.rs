@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 
 use capstan_disk_agent::backup::MOUNTED_LISTED;
-use capstan_disk_agent::mounts::MountPoints;
+use capstan_disk_agent::select::MountPoints;
 use capstan_format::id::ObjectId;
 use capstan_idb::Version;
 

@@ -2,9 +2,8 @@
 //! what lacks the path. Each counts as missing where the object's last version had it, so that nothing of that is given up.
 
 use capstan_disk_agent::backup::{Named, outermost};
-use capstan_disk_agent::walk::is_inside;
 use capstan_engine::message::{Code, path_text};
-use capstan_format::entry::Kind;
+use capstan_format::entry::{Kind, is_inside};
 use capstan_idb::{Object, Version};
 
 use super::plan::Plan;

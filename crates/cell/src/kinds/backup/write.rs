@@ -9,7 +9,7 @@ use capstan_catalog::keys::VersionKeys;
 use capstan_devices::WAYS_TO_ROOM;
 use capstan_devices::address::Address;
 use capstan_devices::held::HeldMedium;
-use capstan_disk_agent::squeeze::Ladder;
+use capstan_disk_agent::stream::squeeze::Ladder;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::threads;

@@ -1,12 +1,12 @@
 //! Huge files: read in pieces by whichever stream has time.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use capstan_format::entry::Entry;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::Stat;
 
 /// Bytes from which a file is read in pieces: 32 MiB.

@@ -1,36 +1,20 @@
 //! Mount points of a source at which nothing is mounted. Such a directory looks as one of which all was removed: it must not be
 //! taken for that.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Kind, join};
 
 use crate::linux::mounted::{Mounted, Place, SUBVOLUME_ROOT};
 use crate::linux::source::{self, DirHandle, Listed};
+use crate::select::MountPoints;
 use crate::walk::{BaseRow, Walker};
 
 /// Names in an empty mount point that may lead to what is written to or the home.
 const OWN_NAMES: usize = 8;
 /// How deep that may lie.
 const OWN_DEPTH: usize = 8;
-
-/// Where something is to be mounted.
-#[derive(Debug, Clone, Default)]
-pub struct MountPoints {
-    /// Mount points that this machine has on record (absolute, without the leading slash), and whether each is mounted without
-    /// being asked for.
-    pub on_record: BTreeMap<Vec<u8>, bool>,
-    /// Where the object's last version found something mounted, and something in it, as messages write paths; nothing where that is
-    /// not known.
-    pub last: Option<HashSet<String>>,
-    /// Whether the last version does not say so, as it was imported or comes from an earlier program: its rows tell it besides, and `last`
-    /// is of an earlier version, if of any.
-    pub rows_tell: bool,
-    /// Likewise where it found contents that another may mask: btrfs subvolumes, which are one in a snapshot, and directories
-    /// that a file system in memory lay over.
-    pub last_maskable: Option<HashSet<String>>,
-}
 
 /// Why something is to be mounted at a directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 
 use capstan_engine::message::path_text;
-use capstan_format::entry::{Kind, join};
+use capstan_format::entry::{Kind, is_inside, join};
 
 use crate::linux::source::{self, DirHandle};
-use crate::walk::{BaseRow, is_inside};
+use crate::walk::BaseRow;
 
 /// The places that a walk did not come to, so far.
 #[derive(Default)]

@@ -4,120 +4,38 @@
 //! subdirectories one after the other. A name goes to the stream that its inode number says, so that all names of one
 //! inode meet in one stream.
 
+pub mod ahead;
 mod base;
 mod deal;
+pub mod entered;
+mod item;
+mod listing;
+mod missed;
+pub mod mounts;
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use capstan_engine::meter::Meters;
 use capstan_engine::queue::Queue;
-use capstan_format::entry::{Kind, join};
-use rustix::fs::Stat;
+use capstan_format::entry::{Kind, is_inside, join};
 use rustix::io::Errno;
 
-pub use self::base::{Access, BaseCursor, BaseRow, Details, Saved};
+use self::ahead::Ahead;
+pub use self::base::{BaseCursor, BaseRow, Details, Saved};
 use self::deal::{Deal, Given};
-use crate::ahead::Ahead;
-use crate::entered::Entered;
+use self::entered::Entered;
+pub use self::item::{GROUP, Group, LeftOut, WalkItem};
+use self::listing::{Gather, Sorted};
+use self::mounts::{Role, Seen, Unmounted, Within, was_no_mount};
 use crate::linux::mounted::{Mounted, Place};
 use crate::linux::source::{self, DirHandle, Listed};
-use crate::listing::{Gather, Sorted};
-use crate::mounts::{Role, Seen, Unmounted, Within, was_no_mount};
 use crate::select::{CACHE_SIGNATURE, CACHE_TAG, Selection};
 
 /// What a backup of `/` leaves out by itself.
 const VOLATILE: [&[u8]; 4] = [b"dev", b"proc", b"run", b"sys"];
-
-/// Names in a group: what a stream opens before it reads.
-pub const GROUP: usize = 256;
-
-/// Names that a stream opens together.
-#[derive(Debug, Default)]
-pub struct Group {
-    /// The names, in order.
-    pub items: Vec<WalkItem>,
-    /// The next to be fetched ahead, by [`crate::ahead`].
-    pub fetched: AtomicUsize,
-}
-
-/// A name to be saved.
-#[derive(Debug)]
-pub struct WalkItem {
-    /// The directory it is in.
-    pub dir: Arc<DirHandle>,
-    /// What listing said of it.
-    pub listed: Listed,
-    /// What the base has under that name.
-    pub base: Option<BaseRow>,
-    /// It is in the base and no longer in the source.
-    pub gone: bool,
-    /// It is left out, or what is in the directory if it has no name: that is dealt only where it is asked for.
-    pub left_out: Option<Box<LeftOut>>,
-    /// Its contents were brought into the page cache for us: they are dropped when they were read.
-    pub ours: AtomicBool,
-    /// What stat said of it, where that was asked ahead.
-    pub stat: OnceLock<Box<Stat>>,
-    /// Of a directory that is entered: as what.
-    pub entered: Option<Arc<Entered>>,
-}
-
-impl WalkItem {
-    fn new(dir: Arc<DirHandle>, listed: Listed, base: Option<BaseRow>, gone: bool) -> Self {
-        Self {
-            dir,
-            listed,
-            base,
-            gone,
-            left_out: None,
-            ours: AtomicBool::new(false),
-            stat: OnceLock::new(),
-            entered: None,
-        }
-    }
-}
-
-/// By what a name, or what is in a directory, is left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeftOut {
-    /// A pattern, by its number.
-    Pattern(usize),
-    /// The directory is tagged as a cache.
-    Cache,
-    /// The directory has such a name in it.
-    Present(Vec<u8>),
-    /// Its size.
-    Size,
-    /// It is in use.
-    InUse,
-    /// By itself, and why.
-    Itself(&'static str),
-    /// It was named, and cannot be backed up, which a message says.
-    Failed,
-}
-
-impl LeftOut {
-    /// The rule, in words.
-    pub fn text(&self, selection: &Selection) -> String {
-        match self {
-            Self::Pattern(number) => match selection.patterns().get(*number) {
-                Some(pattern) if pattern.from.is_none() => format!("--exclude {pattern}"),
-                Some(pattern) => format!("--exclude-from {pattern}"),
-                None => "a pattern".to_owned(),
-            },
-            Self::Cache => "--exclude-caches".to_owned(),
-            Self::Present(name) => {
-                format!("--exclude-if-present {}", capstan_engine::message::path_text(name))
-            }
-            Self::Size => "--files-of-size".to_owned(),
-            Self::InUse => "--locked skip".to_owned(),
-            Self::Itself(why) => (*why).to_owned(),
-            Self::Failed => String::new(),
-        }
-    }
-}
 
 /// Why a name was left out, or a directory could not be entered.
 #[derive(Debug)]
@@ -498,12 +416,6 @@ impl Walker<'_> {
         let read = source::Reader::default().read_at(&fd, &mut begin, 0);
         read.is_ok_and(|n| begin[..n] == *CACHE_SIGNATURE)
     }
-}
-
-/// Whether a path is another's, or below it.
-pub fn is_inside(path: &[u8], dir: &[u8]) -> bool {
-    let rest = path.strip_prefix(dir);
-    dir.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// Whether a listed name is a directory, or cannot be looked at, which the walk says when it comes there.

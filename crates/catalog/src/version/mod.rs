@@ -5,6 +5,7 @@ mod indexed;
 mod kept_links;
 mod merged;
 mod overview;
+mod suspects;
 
 use std::io::BufReader;
 use std::ops::Range;
@@ -16,6 +17,9 @@ use capstan_format::catalog::{Contents, StreamContents};
 use capstan_format::id::{MediumId, SegmentId, VersionId};
 use capstan_format::sums::Sums;
 use capstan_idb::{Idb, LogLevel, Status, Version};
+pub use heads::Heads;
+pub use merged::{Merged, NameLike};
+pub use overview::{Overview, SavedRange};
 use parking_lot::Mutex;
 
 use self::kept_links::KeptLinks;
@@ -24,10 +28,6 @@ use crate::error::{CatalogError, NotOnMedia, Result};
 use crate::keys::VersionKeys;
 use crate::places::{SegmentPlace, places_of};
 use crate::row::Row;
-
-pub use heads::Heads;
-pub use merged::{Merged, NameLike};
-pub use overview::{Overview, SavedRange};
 
 /// What segments hold whose catalogs are not in the internal database: whoever can open media reads it there.
 pub trait ContentsOnMedia: Send + Sync {

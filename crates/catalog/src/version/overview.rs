@@ -10,16 +10,15 @@ use std::collections::{HashMap, HashSet};
 use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Kind, Outcome, OutcomeCode, Timestamp, path_order};
 use capstan_format::id::StreamId;
+pub use data::SavedRange;
 
-use super::kept_links::Suspects;
+use super::suspects::Suspects;
 use super::{Heads, VersionRows};
 use crate::batch::BatchOpener;
 use crate::error::Result;
 use crate::places::SegmentPlace;
 use crate::row::{Ordinal, PathKey, Row, is_after, is_ordered};
 use crate::sparse::{Aside, Outline};
-
-pub use data::SavedRange;
 
 /// What a version's rows have in common.
 #[derive(Default)]
@@ -138,7 +137,7 @@ impl Overview {
             return Ok(o);
         }
         let mut heads = Heads::new(view, false);
-        let mut suspects = Suspects::of(view, &o);
+        let mut suspects = Suspects::of(view, o.links > 0);
         let mut dead: Vec<Ordinal> = Vec::new();
         let mut newest: HashMap<Vec<u8>, Ordinal> = HashMap::new();
         while let Some(row) = heads.next(view, &o.loose, &mut |loser| dead.push(loser.ordinal))? {

@@ -1,52 +1,17 @@
 //! Capstan's command line: arguments in, output and exit codes out. What it does is in `capstan-cell` and
 //! `capstan-assess`.
 
+mod admin;
 mod args;
-mod as_of;
-mod assess;
-mod backup;
-mod compare;
-mod copy;
-mod diff;
-#[cfg(test)]
-mod docs;
-mod drives;
-mod environment;
 mod exit;
-mod export;
-mod home;
-mod idb;
-mod key;
-mod library;
-mod ls;
-mod mail;
-mod manual;
+mod look;
 mod media;
-mod memory;
-mod operator;
 mod output;
 mod paths;
-mod pool;
-mod progress;
-mod protect;
-mod prune;
-mod rait;
-mod report_text;
-mod restore;
-mod run;
-mod selection;
-mod session;
-mod sessions;
-mod signals;
-mod sizes;
-mod spec;
-mod stage;
-mod status;
-mod table;
-mod vault;
-mod versions;
-mod vtl;
-mod webhook;
+mod process;
+mod reference;
+mod text;
+mod work;
 
 use std::process::ExitCode;
 
@@ -60,8 +25,8 @@ use output::Output;
 const STACK: usize = 8 << 20;
 
 fn main() -> ExitCode {
-    environment::take_secrets();
-    memory::settle();
+    process::environment::take_secrets();
+    process::memory::settle();
     // The kernel gives a process's signals to its first thread. If that waits for a file server that does not answer, it takes none,
     // and keeps them from all others. So it waits for another thread, and does nothing else.
     let work = std::thread::Builder::new().name("capstan".to_owned()).stack_size(STACK);
@@ -82,8 +47,8 @@ fn command() -> u8 {
     });
     let result = match parsed {
         Ok(cli) => {
-            environment::give_secret(&cli.global.devices);
-            let _drives = drives::GivenBack(cli.global.devices.clone());
+            process::environment::give_secret(&cli.global.devices);
+            let _drives = process::drives::GivenBack(cli.global.devices.clone());
             run(&cli).map_err(|failure| cli.global.named(failure))
         }
         Err(error) if exit::is_help(&error) => {
@@ -123,35 +88,35 @@ fn in_few_words(matches: &ArgMatches) -> String {
 fn run(cli: &Cli) -> Result<u8, Failure> {
     let global = &cli.global;
     match &cli.command {
-        Command::Backup(args) => backup::run(global, args),
-        Command::Run(args) => run::run(global, args),
-        Command::Restore(args) => restore::restore(global, args),
-        Command::Ls(args) => ls::ls(global, args),
-        Command::Find(args) => ls::find(global, args),
-        Command::Compare(args) => compare::run(global, args),
-        Command::Diff(args) => diff::run(global, args),
-        Command::Sessions(args) => sessions::run(global, args),
-        Command::Status(args) => status::run(global, args),
-        Command::Versions(args) => versions::run(global, args),
-        Command::Verify(args) => restore::verify(global, args),
-        Command::Drill(args) => restore::drill(global, args),
-        Command::Copy(args) => copy::copy(global, args),
-        Command::Stage(args) => stage::run(global, args),
-        Command::Consolidate(args) => copy::consolidate(global, args),
-        Command::Import(args) => restore::import(global, args),
+        Command::Backup(args) => work::backup::run(global, args),
+        Command::Run(args) => work::run::run(global, args),
+        Command::Restore(args) => work::restore::restore(global, args),
+        Command::Ls(args) => look::ls::ls(global, args),
+        Command::Find(args) => look::ls::find(global, args),
+        Command::Compare(args) => work::compare::run(global, args),
+        Command::Diff(args) => look::diff::run(global, args),
+        Command::Sessions(args) => look::sessions::run(global, args),
+        Command::Status(args) => look::status::run(global, args),
+        Command::Versions(args) => look::versions::run(global, args),
+        Command::Verify(args) => work::restore::verify(global, args),
+        Command::Drill(args) => work::restore::drill(global, args),
+        Command::Copy(args) => work::copy::copy(global, args),
+        Command::Stage(args) => work::stage::run(global, args),
+        Command::Consolidate(args) => work::copy::consolidate(global, args),
+        Command::Import(args) => work::restore::import(global, args),
         Command::Media(command) => media::run(global, command),
-        Command::Library(command) => library::run(global, command),
-        Command::Vtl(command) => vtl::run(command),
-        Command::Pool(command) => pool::run(global, command),
-        Command::Rait(command) => rait::run(global, command),
-        Command::Idb(command) => idb::run(global, command),
-        Command::Catalog(command) => idb::catalog(global, command),
-        Command::Protect(args) => protect::protect(global, args),
-        Command::Lock(args) => protect::lock(global, args),
-        Command::Prune(args) => prune::run(global, args),
-        Command::Key(command) => key::run(global, command),
-        Command::Assess(command) => assess::run(global, command),
-        Command::Completions { shell, json } => manual::completions(*shell, *json),
-        Command::Man { dir, json } => manual::man(dir.as_deref(), *json),
+        Command::Library(command) => media::library::run(global, command),
+        Command::Vtl(command) => media::vtl::run(command),
+        Command::Pool(command) => media::pool::run(global, command),
+        Command::Rait(command) => media::rait::run(global, command),
+        Command::Idb(command) => admin::idb::run(global, command),
+        Command::Catalog(command) => admin::idb::catalog(global, command),
+        Command::Protect(args) => admin::protect::protect(global, args),
+        Command::Lock(args) => admin::protect::lock(global, args),
+        Command::Prune(args) => work::prune::run(global, args),
+        Command::Key(command) => admin::key::run(global, command),
+        Command::Assess(command) => admin::assess::run(global, command),
+        Command::Completions { shell, json } => reference::manual::completions(*shell, *json),
+        Command::Man { dir, json } => reference::manual::man(dir.as_deref(), *json),
     }
 }

@@ -9,7 +9,7 @@ use capstan_cell::request::VersionName;
 use capstan_engine::message::path_text;
 
 use crate::exit::Failure;
-use crate::output::bytes_of;
+use crate::text::bytes_of;
 
 /// So many relative paths are held against a version one by one before anything is done.
 const CHECKED_MAX: usize = 100;

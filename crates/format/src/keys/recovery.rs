@@ -1,7 +1,5 @@
 //! The recovery code: 32 random bytes on paper, to be typed back by a tired person.
 
-use std::fmt::Write as _;
-
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{Key32, KeyError, Rng, prim};

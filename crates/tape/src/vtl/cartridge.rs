@@ -6,7 +6,7 @@
 //! that was cut by a crash ends the tape before it. Beside it lies `….json` with what is known of the cartridge.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 

@@ -116,7 +116,11 @@ fn list(asked: &Asked<'_>) -> Result<u8, Failure> {
     let json = asked.args.json;
     let mut lines = Lines::of(&asked.global.devices, json, "files");
     let mut sum = RestoreTotals::default();
-    for request in asked.of_all(&cell)? {
+    let requests = asked.of_all(&cell)?;
+    if let Err(e) = cell.refuse_meeting(&requests) {
+        return lines.end(Map::new(), Some(e.into()));
+    }
+    for request in requests {
         let name = &request.version.name;
         let listed = cell.list_restore(&request, &console, &mut |listed, bytes| {
             if json {

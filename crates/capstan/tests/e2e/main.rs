@@ -72,6 +72,7 @@ mod machine;
 mod mail;
 mod media;
 mod media_list;
+mod meeting_paths;
 mod mirror;
 mod mirror_behind;
 mod mirror_goes_on;

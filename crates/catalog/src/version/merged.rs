@@ -219,7 +219,7 @@ impl<'a> Merged<'a> {
     }
 
     /// Begins anew, at a path or a little before it.
-    fn seek(&mut self, from: PathKey) -> Result<()> {
+    pub fn seek(&mut self, from: PathKey) -> Result<()> {
         let before = std::mem::replace(&mut self.heads, Heads::new(&self.view, false));
         let ends_before = |index, stream| self.overview.ends_before(index, stream, &from);
         self.heads.skip_to(&self.view, &ends_before, &from, &mut before.into_open())

@@ -24,7 +24,8 @@ Examples:
   capstan restore desk --to-tar - | ssh host tar -x -C /srv
 
 --into recreates the full path: /etc/hosts becomes DIR/etc/hosts, and with --strip 1 DIR/hosts. Nothing is written
-outside DIR. Without @SESSION the newest complete version is restored.
+outside DIR. Without @SESSION the newest complete version is restored. --and is refused if two of the
+objects have a file at the same path.
 
 PATH is a path in the backup, as `capstan ls` shows it. Relative paths start at the working
 directory. Patterns are those of `backup`, anchored at /. What lies in an excluded directory is

@@ -101,7 +101,28 @@ impl<'a> Tally<'a> {
     }
 }
 
+/// What a restore chooses of a version, and the rows of that version.
+pub(super) struct Coming<'a> {
+    pub merged: Merged<'a>,
+    pub chosen: Chosen,
+}
+
 impl Cell {
+    /// What a restore chooses, by the catalogs alone. Refuses what the restore would.
+    pub(super) fn coming(&self, request: &RestoreRequest, ears: &Ears<'_>) -> Result<Coming<'_>> {
+        let version = self.version(&request.version)?;
+        let name = &request.version.name;
+        self.say_lost(version.id, name, || None, ears)?;
+        let mut view = VersionView::open_known(self, version.id)?.0;
+        self.add_keys(&mut view, false)?;
+        check::destination(request)?;
+        let mut chosen = self.chosen_of(request, &version)?;
+        let scope = Scope::of(&view, &chosen, &[])?;
+        let overview = Overview::with_replaced(&view)?;
+        check::choose(&view, &overview, &mut chosen, &scope, ears, name)?;
+        Ok(Coming { merged: Merged::new(view.into_rows())?, chosen })
+    }
+
     /// Calls with each path that a restore would bring and the bytes of contents that come with it; those of paths that are
     /// named path by path. Refuses what the restore would.
     pub fn list_restore(
@@ -111,18 +132,8 @@ impl Cell {
         each: &mut dyn FnMut(&Listed, u64),
     ) -> Result<RestoreTotals> {
         let ears = Ears::new(observer);
-        let version = self.version(&request.version)?;
-        let name = &request.version.name;
-        self.say_lost(version.id, name, || None, &ears)?;
-        let mut view = VersionView::open_known(self, version.id)?.0;
-        self.add_keys(&mut view, false)?;
-        check::destination(request)?;
-        let mut chosen = self.chosen_of(request, &version)?;
-        let scope = Scope::of(&view, &chosen, &[])?;
-        let overview = Overview::with_replaced(&view)?;
-        check::choose(&view, &overview, &mut chosen, &scope, &ears, name)?;
+        let Coming { mut merged, chosen } = self.coming(request, &ears)?;
         let mut tally = Tally::new(request, &chosen);
-        let mut merged = Merged::new(view.into_rows())?;
         let mut take = |merged: &Merged<'_>, row: &Row| {
             if row.entry.kind.is_inode() && tally.takes(&row.entry, &path_of(row)) {
                 let bytes = tally.count(&row.entry);

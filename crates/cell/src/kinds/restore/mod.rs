@@ -11,6 +11,7 @@ mod firsts;
 mod hand;
 mod kept;
 mod list;
+mod meeting;
 mod outgoing;
 mod pace;
 mod pick;

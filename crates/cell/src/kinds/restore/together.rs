@@ -38,6 +38,7 @@ impl Cell {
             }
             versions.push(version);
         }
+        self.refuse_meeting(requests)?;
         let shares =
             Shares { observer, parts: Mutex::new(vec![Progress::default(); requests.len()]) };
         if requests.iter().any(|request| request.dry_run) {

@@ -10,5 +10,4 @@ pub mod prune;
 pub mod repair;
 pub(crate) mod restore;
 pub mod stage;
-pub(crate) mod tar;
 pub(crate) mod verify;

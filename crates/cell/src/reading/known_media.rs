@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_catalog::places::Place;
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileMedium;
@@ -14,16 +14,23 @@ use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::segment::SegmentReader;
 use capstan_tape::TapeError;
 use parking_lot::Mutex;
-use rustix::io::Errno;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain, plain};
 use crate::media::{at_other_host, lacking_tapes, recall};
-use crate::reading::replica_used::Stood;
-use crate::reading::unread::not_now;
-use crate::reading::version::VersionView;
+use crate::reading::unread::{is_far, not_now, of_way};
 use crate::session::lease::Reading;
 use crate::session::{Ears, now_us};
+
+/// Of a segment, a place that could not give all, and the place that gave what it lacks.
+#[derive(Debug)]
+pub(crate) struct Stood {
+    pub(super) segment: SegmentId,
+    pub(super) first: Place,
+    pub(super) used: Place,
+    pub(super) why: String,
+    pub(super) frames: u64,
+}
 
 /// The media of a version that is read, each opened once, and what became of them.
 pub(crate) struct OpenMedia<'a> {
@@ -195,7 +202,7 @@ impl OpenMedia<'_> {
     }
 
     /// Whether a medium is on tape, and can be expected to come when it is needed.
-    fn is_tape_to_be_had(&self, medium: MediumId) -> Result<bool> {
+    pub(super) fn is_tape_to_be_had(&self, medium: MediumId) -> Result<bool> {
         let device = self.idb.medium(medium)?.map(|row| row.device);
         match device.map(|d| d.parse::<Address>()) {
             Some(Ok(address)) if address.is_sequential() => self.cell.is_to_be_had(&address),
@@ -204,116 +211,34 @@ impl OpenMedia<'_> {
     }
 
     /// Whether a medium is on tapes that are not in their libraries, and somebody is there to bring them.
-    fn is_to_be_brought(&self, medium: MediumId) -> Result<bool> {
+    pub(super) fn is_to_be_brought(&self, medium: MediumId) -> Result<bool> {
         Ok(self.cell.has_operator() && !self.cell.tapes_away(medium)?.is_empty())
     }
 }
 
-impl VersionView<'_> {
-    /// Refuses a segment that is not at hand as a whole. Tapes are not loaded for it: that they are in their library has to do.
-    pub fn require(&self, place: &SegmentPlace) -> Result<()> {
-        let places = place.whole_places();
-        if places.is_empty() && !place.lacking.is_empty() {
-            return Err(CellError::BadInput(format!(
-                "of segment {} there are only copies that lack something",
-                place.segment.short()
-            )));
-        }
-        for (_, medium, _) in places.iter().copied() {
-            if self.media.is_tape_to_be_had(medium)? {
-                return Ok(());
-            }
-        }
-        let mut failed = None;
-        for at in places {
-            match self.whole_at(place, at) {
-                Ok(()) => return Ok(()),
-                Err(e) => failed = failed.or(Some(e)),
-            }
-        }
-        failed.map_or_else(|| self.open_data(place).map(drop), Err)
-    }
-
-    /// The same, but that a medium may be away where somebody took it: it was exported, and is where that was said.
-    pub fn require_or_known_away(&self, place: &SegmentPlace) -> Result<()> {
-        for (_, medium, _) in place.whole_places() {
-            let is_exported = crate::media::exported(&self.cell.idb, medium)?.is_some();
-            // Of an array enough may be here.
-            let is_array = self.cell.tapes_of(medium).len() > 1;
-            if is_exported && (!is_array || !self.cell.tapes_away(medium)?.is_empty()) {
-                return Ok(());
-            }
-        }
-        self.require(place)
-    }
-
-    /// Refuses a segment whose begin or end is not the one that is recorded there: it was cut short, or another one is in its
-    /// place.
-    fn whole_at(&self, place: &SegmentPlace, at: Place) -> Result<()> {
-        let (reader, _) = self.open_place(place, at)?;
-        let (begin, end) = (reader.header()?.segment, reader.end()?.segment);
-        match (begin, end) == (at.0, at.0) {
-            true => Ok(()),
-            false => Err(reader.another(at.0).into()),
+impl OpenMedia<'_> {
+    /// The error for what could not be read of a medium: as it is; or, where the way to the medium failed, that this is all.
+    pub(crate) fn unread(&self, medium: MediumId, e: ReadError) -> CellError {
+        match of_way(&e) {
+            Some(why) => not_now(self.idb, medium, &why),
+            None => e.into(),
         }
     }
 
-    /// Refuses a version of which no medium is at hand. Tapes are not loaded for it.
-    pub fn require_a_medium(&self) -> Result<()> {
-        let mut away = Vec::new();
-        let mut tried: Vec<MediumId> = Vec::new();
-        for (_, id, _) in self.segments.iter().flat_map(SegmentPlace::places) {
-            if tried.contains(&id) {
-                continue;
-            }
-            tried.push(id);
-            // The tape of a drive that stands alone is asked for now: it may be that nobody is there.
-            if self.media.is_tape_to_be_had(id)? && !self.cell.is_by_hand(id)
-                || self.media.is_to_be_brought(id)?
-            {
-                return Ok(());
-            }
-            match self.media.medium(id) {
-                Ok(_) => return Ok(()),
-                Err(e) => away.push(e),
-            }
+    /// The same, of an error that may have come from reading.
+    pub(crate) fn unread_or(&self, medium: MediumId, e: CellError) -> CellError {
+        match e {
+            CellError::Read(e) => self.unread(medium, e),
+            e => e,
         }
-        all_away(self.cell, away).map_or(Ok(()), Err)
-    }
-}
-
-impl VersionView<'_> {
-    /// Refuses a version of which a segment is on no medium at hand. Tapes are not loaded for it.
-    pub fn require_all_media(&self) -> Result<()> {
-        all_away(self.cell, self.media_lacking()?).map_or(Ok(()), Err)
     }
 
-    /// The errors for the media, each once, that have segments which are on no medium at hand. Tapes are not loaded for it.
-    pub fn media_lacking(&self) -> Result<Vec<CellError>> {
-        let mut tried: HashMap<MediumId, Option<CellError>> = HashMap::new();
-        let mut wanted = Vec::new();
-        for segment in &self.segments {
-            let mut places = segment.whole_places();
-            if places.is_empty() {
-                places = segment.places();
-            }
-            for (_, id, _) in &places {
-                if !tried.contains_key(id) {
-                    let to_be_had =
-                        self.media.is_tape_to_be_had(*id)? || self.media.is_to_be_brought(*id)?;
-                    let away = if to_be_had { None } else { self.media.medium(*id).err() };
-                    tried.insert(*id, away);
-                }
-            }
-            let is_away = |place: &Place| matches!(tried.get(&place.1), Some(Some(_)));
-            if places.iter().all(is_away)
-                && let Some((_, id, _)) = places.first()
-                && !wanted.contains(id)
-            {
-                wanted.push(*id);
-            }
+    /// The same, of what was read at a place; what is damaged there is recorded.
+    pub(crate) fn note_unread(&self, at: Place, e: ReadError) -> CellError {
+        if of_way(&e).is_none() {
+            self.note_damage(at);
         }
-        Ok(wanted.iter().filter_map(|id| tried.remove(id)?).collect())
+        self.unread(at.1, e)
     }
 }
 
@@ -416,30 +341,6 @@ fn out_of_reach(
         why: format!("which cannot be reached: {why}"),
         text,
     })
-}
-
-/// Whether the way to a file is lost: the server of its file system does not answer, or its disk was pulled.
-pub(crate) fn is_far(e: &std::io::Error) -> bool {
-    use std::io::ErrorKind as Kind;
-    let is_gone = || {
-        matches!(
-            Errno::from_io_error(e),
-            Some(Errno::NODEV | Errno::NXIO | Errno::NOMEDIUM | Errno::HOSTDOWN | Errno::SHUTDOWN)
-        )
-    };
-    matches!(
-        e.kind(),
-        Kind::NotADirectory
-            | Kind::StaleNetworkFileHandle
-            | Kind::NotConnected
-            | Kind::TimedOut
-            | Kind::HostUnreachable
-            | Kind::NetworkUnreachable
-            | Kind::NetworkDown
-            | Kind::ConnectionRefused
-            | Kind::ConnectionReset
-            | Kind::ConnectionAborted
-    ) || is_gone()
 }
 
 /// The error for a place at which another medium is.

@@ -10,6 +10,7 @@ pub(crate) mod losses;
 pub(crate) mod random;
 pub(crate) mod replica_used;
 pub(crate) mod replicas;
+mod required;
 pub(crate) mod same_bytes;
 pub(crate) mod sides;
 pub(crate) mod unread;

@@ -2,21 +2,11 @@
 
 use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_engine::message::Code;
-use capstan_format::id::{MediumId, SegmentId};
+use capstan_format::id::MediumId;
 
-use crate::reading::known_media::OpenMedia;
+use crate::reading::known_media::{OpenMedia, Stood};
 use crate::report::{Replica, Report};
 use crate::session::Ears;
-
-/// Of a segment, a place that could not give all, and the place that gave what it lacks.
-#[derive(Debug)]
-pub(crate) struct Stood {
-    segment: SegmentId,
-    first: Place,
-    used: Place,
-    why: String,
-    frames: u64,
-}
 
 impl OpenMedia<'_> {
     /// Takes note that a segment, or a frame of it, was had at `used`, and why not where it was looked for first.

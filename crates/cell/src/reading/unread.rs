@@ -1,16 +1,15 @@
 //! What could not be read as a drive, a robot, or the way to them failed: of what lies on the medium that tells nothing. It is no damage,
 //! and is as away as a tape on a shelf.
 
-use capstan_catalog::places::Place;
 use capstan_devices::DeviceError;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
 use capstan_media_agent::read::error::ReadError;
 use capstan_tape::TapeError;
+use rustix::io::Errno;
 
 use crate::error::{CellError, chain};
-use crate::reading::known_media::{OpenMedia, is_far};
 
 /// What a drive or a robot said, where that failed or a key is wanted, and not what was to be read.
 fn of_way_to_tape(e: &TapeError) -> Option<String> {
@@ -79,32 +78,6 @@ pub(crate) fn not_now(idb: &Idb, medium: MediumId, why: &str) -> CellError {
     CellError::Away { medium, why: format!("which could not be read now: {why}"), text }
 }
 
-impl OpenMedia<'_> {
-    /// The error for what could not be read of a medium: as it is; or, where the way to the medium failed, that this is all.
-    pub(crate) fn unread(&self, medium: MediumId, e: ReadError) -> CellError {
-        match of_way(&e) {
-            Some(why) => not_now(self.idb, medium, &why),
-            None => e.into(),
-        }
-    }
-
-    /// The same, of an error that may have come from reading.
-    pub(crate) fn unread_or(&self, medium: MediumId, e: CellError) -> CellError {
-        match e {
-            CellError::Read(e) => self.unread(medium, e),
-            e => e,
-        }
-    }
-
-    /// The same, of what was read at a place; what is damaged there is recorded.
-    pub(crate) fn note_unread(&self, at: Place, e: ReadError) -> CellError {
-        if of_way(&e).is_none() {
-            self.note_damage(at);
-        }
-        self.unread(at.1, e)
-    }
-}
-
 /// Of two errors for places of the same data the one that is told: that a medium is not to be had now comes before what others lack, as
 /// the data may be there.
 pub(crate) fn told(known: CellError, next: Option<CellError>) -> CellError {
@@ -112,4 +85,28 @@ pub(crate) fn told(known: CellError, next: Option<CellError>) -> CellError {
         Some(next) if known.away().is_none() && next.away().is_some() => next,
         _ => known,
     }
+}
+
+/// Whether the way to a file is lost: the server of its file system does not answer, or its disk was pulled.
+pub(crate) fn is_far(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind as Kind;
+    let is_gone = || {
+        matches!(
+            Errno::from_io_error(e),
+            Some(Errno::NODEV | Errno::NXIO | Errno::NOMEDIUM | Errno::HOSTDOWN | Errno::SHUTDOWN)
+        )
+    };
+    matches!(
+        e.kind(),
+        Kind::NotADirectory
+            | Kind::StaleNetworkFileHandle
+            | Kind::NotConnected
+            | Kind::TimedOut
+            | Kind::HostUnreachable
+            | Kind::NetworkUnreachable
+            | Kind::NetworkDown
+            | Kind::ConnectionRefused
+            | Kind::ConnectionReset
+            | Kind::ConnectionAborted
+    ) || is_gone()
 }

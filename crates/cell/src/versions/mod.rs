@@ -8,5 +8,6 @@ pub mod leap;
 pub(crate) mod mirror_gaps;
 pub(crate) mod mirrors_left;
 pub mod missing;
+pub(crate) mod named;
 pub(crate) mod one_object;
 pub(crate) mod protect;

@@ -5,8 +5,9 @@ use capstan_engine::message::Code;
 use capstan_format::id::VersionId;
 use capstan_idb::{Protection, PruneRow, Version};
 
-use super::bases::{Base, given_up};
+use super::bases::given_up;
 use super::decide::{Action, Asked, Decision};
+use super::plan::Base;
 use crate::Cell;
 use crate::error::Result;
 use crate::kinds::prune::stand_ins::Place;

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_devices::address::Address;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, VersionId};
-use capstan_idb::{ExpiredSegment, PruneRow, Status, Version};
+use capstan_idb::{ExpiredSegment, PruneRow, Status};
 
 use super::decide::{Action, Asked, Decision};
 use super::outlook::{Outlook, Room};
@@ -19,6 +19,7 @@ use super::{PruneRequest, Pruned, PrunedVersion};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::kinds::consolidate::{Consolidated, To};
+use crate::kinds::prune::plan::{Base, Bases, ConsolidatedBase, Lack, Plan, UnconsolidatedBase};
 use crate::media::is_elsewhere;
 use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
@@ -31,102 +32,10 @@ const DEAD_PERCENT: u64 = 50;
 /// The same on a medium that is full: there any room counts.
 const DEAD_PERCENT_FULL: u64 = 5;
 
-/// A base that became a full of its own, or would.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConsolidatedBase {
-    /// The object's name.
-    pub name: String,
-    /// The session that wrote the base.
-    pub session: String,
-    /// How much of it and what it builds on nobody needs, in percent of their data.
-    pub dead_percent: u64,
-    /// The session that consolidated it; none where that is still to come, or was done before.
-    pub by: Option<String>,
-    /// Bytes that the full takes on its medium: what was written, or about what will be.
-    pub takes_bytes: u64,
-}
-
-/// A base that should have become a full of its own, and did not: all that it builds on stays, and is not marked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnconsolidatedBase {
-    /// The object's name.
-    pub name: String,
-    /// The host it is of.
-    pub host: String,
-    /// The session that wrote the base.
-    pub session: String,
-    /// Why, and what to do.
-    pub why: String,
-    /// Bytes that lack on its medium, where it is for want of room.
-    pub lacks_bytes: Option<u64>,
-}
-
-/// A version that was given up and that others build on, with its session.
-#[derive(Clone)]
-pub(super) struct Base {
-    pub version: Version,
-    session: String,
-    /// It and those that it builds on, each with its session.
-    chain: Vec<(VersionId, String)>,
-}
-
-impl Base {
-    /// Its session, and those of what it builds on.
-    fn sessions(&self) -> impl Iterator<Item = &str> {
-        self.chain.iter().map(|(_, session)| session.as_str())
-    }
-
-    fn versions(&self) -> impl Iterator<Item = VersionId> + '_ {
-        self.chain.iter().map(|(version, _)| *version)
-    }
-
-    /// It, and what it builds on, each as a base of its own, the newest first: since a full was made of one, newer ones may have been
-    /// given up.
-    pub fn with_those_below(&self, rows: &[PruneRow]) -> Vec<Self> {
-        let each = |(at, (id, session)): (usize, &(VersionId, String))| {
-            let row = rows.iter().find(|row| row.version.id == *id)?;
-            let chain = self.chain[at..].to_vec();
-            Some(Self { version: row.version.clone(), session: session.clone(), chain })
-        };
-        self.chain.iter().enumerate().filter_map(each).collect()
-    }
-}
-
-/// What is to be done about a base.
-pub(super) struct Plan {
-    base: Base,
-    pub of: ConsolidatedBase,
-    /// The host of its object.
-    host: String,
-    pub medium: MediumId,
-    pub to: To,
-}
-
-/// Why a base is not consolidated.
-pub(super) struct Lack {
-    pub why: String,
-    /// Bytes that lack, where it is for want of room.
-    pub bytes: Option<u64>,
-}
-
 impl From<&CellError> for Lack {
     fn from(e: &CellError) -> Self {
         Self { why: chain(e), bytes: None }
     }
-}
-
-/// What becomes of bases.
-#[derive(Default)]
-pub(super) struct Bases {
-    plans: Vec<Plan>,
-    /// Chains that stay as they are, since too little of them is dead or they cannot be consolidated: they are marked.
-    stay: Vec<Base>,
-    failed: Vec<(Base, UnconsolidatedBase)>,
-    pub done: Vec<ConsolidatedBase>,
-    /// Whether any session wrote something.
-    pub wrote: bool,
-    /// What those left that failed: each one's session, segments and bytes.
-    left: Vec<(String, u64, u64)>,
 }
 
 /// Versions that are only kept since ones that live build on them: the last of each such chain, with a chain below it.

@@ -6,8 +6,8 @@ use capstan_devices::held::FoundLock;
 use capstan_format::id::MediumId;
 use capstan_idb::PruneRow;
 
-use super::bases::Bases;
 use super::decide::Decision;
+use super::plan::Bases;
 use super::{Media, Pruned, gone, is_locked, why_not};
 use crate::Cell;
 use crate::error::Result;

@@ -9,8 +9,8 @@ use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{PruneRow, Refusal, Refused, Status};
 use serde::Deserialize;
 
-use super::bases::{Lack, Plan, UnconsolidatedBase};
 use super::decide::{Action, Asked, UNENDED};
+use super::plan::{Lack, Plan, UnconsolidatedBase};
 use super::{PruneRequest, Pruned, UnendedBackup};
 use crate::Cell;
 use crate::error::Result;

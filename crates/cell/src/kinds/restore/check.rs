@@ -12,9 +12,9 @@ use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Kind, split};
 
 use super::chosen::Chosen;
-use super::each_live;
+
 use super::outgoing::Outgoing;
-use super::scope::Scope;
+use super::scope::{Scope, each_live};
 use crate::error::{CellError, Result, plain};
 use crate::observe::Stop;
 use crate::queries::leads::not_in_version;

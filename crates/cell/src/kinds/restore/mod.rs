@@ -6,24 +6,23 @@
 
 mod check;
 mod chosen;
-mod finish;
-mod firsts;
-mod hand;
+mod dry_run;
 mod kept;
 mod list;
 mod meeting;
 mod outgoing;
 mod pace;
 mod pick;
-mod referred;
-mod route;
 pub(crate) mod sample_arc;
 mod scope;
+mod session;
 mod sound;
+mod tar;
+mod to_tar;
 mod together;
 mod tree;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -33,27 +32,27 @@ use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::entry::{Entry, Kind, split};
 use capstan_format::id::SessionId;
-use capstan_idb::{Session, Status, Totals, Version};
+use capstan_idb::{Status, Version};
 use parking_lot::Mutex;
 
 use self::check::Check;
 pub(crate) use self::chosen::Chosen;
-use self::firsts::Firsts;
+pub(crate) use self::dry_run::files_known;
 pub use self::list::RestoreTotals;
-use self::list::Tally;
 use self::pace::Turn;
-use self::referred::Referred;
-pub(crate) use self::route::Tapes;
 use self::scope::Scope;
-use self::tree::{Counts, Loss, Restore};
-pub(crate) use self::tree::{NOT_THERE, PART_ALONE, is_in_parts};
+use self::tree::firsts::Firsts;
+use self::tree::losses::Loss;
+pub(crate) use self::tree::losses::PART_ALONE;
+use self::tree::referred::Referred;
+use self::tree::route::Tapes;
+use self::tree::{Counts, Restore};
+pub(crate) use self::tree::{NOT_THERE, is_in_parts};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::kinds::restore::sample_arc::SampleArc;
-use crate::kinds::tar::{self, Archived};
-use crate::names::sessions_hint;
+use crate::kinds::restore::session::RunOf;
 use crate::observe::{Observer, Stop};
 use crate::queries::leads::clean;
 use crate::reading::away_files::AwayFiles;
@@ -62,8 +61,7 @@ use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo, VersionName};
 use crate::session::watch::{self, Watched};
-use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
-use crate::versions::clock;
+use crate::session::{Ears, now_us, peak_rss};
 
 /// What a restore did, with what a drill has to know of it.
 pub(crate) struct Sampled {
@@ -81,105 +79,6 @@ impl From<Report> for Sampled {
 }
 
 impl Cell {
-    /// The version that a name means, of this host's object of that name first. Versions on the null device are never offered.
-    pub(crate) fn version(&self, name: &VersionName) -> Result<Version> {
-        let objects = self.idb.objects_by_name(&name.name)?;
-        // An object may be called what looks like a name with a session: its own name wins.
-        if let Some(session) = &name.session
-            && let whole = format!("{}@{session}", name.name)
-            && !self.idb.objects_by_name(&whole)?.is_empty()
-        {
-            let as_of_us = name.as_of_us;
-            return self.version(&VersionName { name: whole, session: None, as_of_us });
-        }
-        if objects.is_empty() {
-            if let Some((object, session)) = name.name.rsplit_once('@')
-                && !self.idb.objects_by_name(object)?.is_empty()
-            {
-                return Err(CellError::BadInput(format!(
-                    "'{object}' has no session '{session}': ids are hexadecimal digits; `capstan sessions` lists them"
-                )));
-            }
-            let all = self.idb.objects()?;
-            let named = all.iter().map(|o| o.name.as_str()).filter(|n| !n.is_empty());
-            let mut names: Vec<_> = named.collect();
-            names.sort_unstable();
-            names.dedup();
-            let known = match names.len() {
-                0 if !all.is_empty() => {
-                    "the names of what was imported are encrypted; import the medium again with a key".to_owned()
-                }
-                0 => "nothing was backed up or imported here yet".to_owned(),
-                _ => format!(
-                    "known are {}",
-                    names.into_iter().take(10).collect::<Vec<_>>().join(", ")
-                ),
-            };
-            return Err(CellError::BadInput(format!(
-                "no object is called '{}'; {known}",
-                name.name
-            )));
-        }
-        let mut found: Vec<Version> = Vec::new();
-        for object in &objects {
-            found.extend(self.idb.versions_of(object.id)?.into_iter().filter(|v| !v.null_device));
-        }
-        if objects.len() > 1 {
-            self.sort_by_commit(&mut found, |v| v)?;
-            found.reverse();
-        }
-        let Some(prefix) = &name.session else {
-            let newest = |of: &[Version]| match name.as_of_us {
-                Some(at) => clock::newest_by(of, at).cloned(),
-                None => of.iter().find(|v| v.is_complete_by(None)).cloned(),
-            };
-            // One that is not whole is taken where nothing else is there, and another host's where this one has none.
-            let here: Vec<_> = objects.iter().filter(|o| o.host == host()).map(|o| o.id).collect();
-            let own: Vec<_> = found.iter().filter(|v| here.contains(&v.object)).cloned().collect();
-            let mut wanted = None;
-            for of in [own, found.clone()] {
-                wanted = newest(&self.whole_of(&of)?).or_else(|| newest(&of));
-                if wanted.is_some() {
-                    break;
-                }
-            }
-            return wanted.ok_or_else(|| {
-                if let Some(first) = found.iter().rfind(|v| v.is_complete_by(None)) {
-                    return CellError::BadInput(format!(
-                        "'{}' has no complete version of that time: its first is of {}",
-                        name.name,
-                        rfc3339(first.created_us)
-                    ));
-                }
-                CellError::BadInput(format!(
-                    "'{}' has no complete version; `capstan sessions` lists what there is, and NAME@SESSION names one: what there is \
-                     of that is restored",
-                    name.name
-                ))
-            });
-        };
-        let sessions = self.idb.sessions_by_prefix(prefix)?;
-        let of: BTreeSet<_> = sessions.iter().filter_map(|s| s.version).map(|v| v.0).collect();
-        let mut matching = found.into_iter().filter(|v| of.contains(&v.id.0));
-        match (matching.next(), matching.next()) {
-            (Some(v), None) => self.with_something(v, prefix, &name.name),
-            (Some(_), Some(_)) => Err(CellError::BadInput(format!(
-                "session '{prefix}' of '{}' is not the only one that begins so; give more digits",
-                name.name
-            ))),
-            (None, _) if self.has_expired(&of)? => Err(CellError::BadInput(format!(
-                "session '{prefix}' of '{}' has expired and may be removed at any time; name one that is kept, \
-                 `capstan sessions` lists them",
-                name.name
-            ))),
-            _ => Err(CellError::BadInput(format!(
-                "'{}' has no session '{prefix}'; {}",
-                name.name,
-                sessions_hint(prefix)
-            ))),
-        }
-    }
-
     /// What a request chooses of a version.
     fn chosen_of(&self, request: &RestoreRequest, version: &Version) -> Result<Chosen> {
         let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
@@ -200,17 +99,6 @@ impl Cell {
             }
         }
         Ok(())
-    }
-
-    /// Refuses a version of a session that ended before it committed anything.
-    fn with_something(&self, version: Version, prefix: &str, name: &str) -> Result<Version> {
-        if version.is_complete_by(None) || self.idb.has_segments(version.id)? {
-            return Ok(version);
-        }
-        Err(CellError::BadInput(format!(
-            "session '{prefix}' of '{name}' committed nothing before it ended: there is nothing of it to read; name another, \
-             `capstan sessions` lists them"
-        )))
     }
 
     /// Records of these segments and their media that damage was found: what reads first is what was read.
@@ -330,7 +218,7 @@ impl Cell {
             |index: usize, place: &SegmentPlace| scope.has_any(index as u32, &place.streams);
         let to_bring = view.bring(&is_needed)?;
         if request.dry_run {
-            let report = dry_run(&view, &overview, &chosen, &scope, &run, ears)?;
+            let report = dry_run::dry_run(&view, &overview, &chosen, &scope, &run, ears)?;
             return Ok(report.into());
         }
         let _asked = self.ask_for(&to_bring);
@@ -468,211 +356,6 @@ impl Cell {
         let away = lost.filter(|(_, loss)| *loss == Loss::Away).map(|(path, _)| path).collect();
         Ok(Sampled { report, unchecked, away })
     }
-}
-
-impl Cell {
-    fn restore_to_tar(
-        &self,
-        view: VersionView<'_>,
-        run: &RunOf<'_>,
-        chosen: &Chosen,
-        ears: &Ears<'_>,
-        stop: &Stop,
-    ) -> Result<Report> {
-        let begun = Instant::now();
-        let again = || -> Result<VersionView<'_>> {
-            let mut view = VersionView::open(self, run.version.id)?;
-            self.add_keys(&mut view, true)?;
-            Ok(view)
-        };
-        let mut files_of = again()?;
-        // They are read from where it was decided.
-        files_of.segments.clone_from(&view.segments);
-        let out = check::open_archive(run.request, stop)?;
-        run.record_begin()?;
-        let counts = Archived::default();
-        // One file comes after the other.
-        let processors = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-        let watched = Watched {
-            waits: self.devices.waits(),
-            meters: &counts.meters,
-            lanes: Lanes { streams: 1, processors },
-            ladder: None,
-            stages: (Stage::Device, Stage::Source),
-            progress: &|p| {
-                p.files = counts.files.load(Relaxed);
-                p.bytes = counts.bytes.load(Relaxed);
-            },
-            each: &|p| ears.progress(p),
-        };
-        let (result, seen) = watch::watched(&watched, || {
-            let request = run.request;
-            tar::write(view, &files_of, request, chosen, out, ears, stop, &counts)
-        });
-        let away = counts.away.say(self, ears)?;
-        let stopped = stop.0.load(Relaxed);
-        if stopped {
-            ears.stopped(&run.request.version.name);
-        } else if let Err(e) = &result {
-            ears.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
-        }
-        files_of.media.say_names_lost(&run.request.version.name, ears);
-        let status = match (&result, stopped) {
-            (_, true) => Status::Incomplete,
-            (Err(_), _) => Status::Failed,
-            _ if ears.error_count() > 0 => Status::CompletedWithErrors,
-            _ => Status::Completed,
-        };
-        let (elapsed, bytes) = (begun.elapsed().as_secs_f64(), counts.bytes.load(Relaxed));
-        let mut report = Report {
-            status: status.to_string(),
-            files: counts.files.load(Relaxed),
-            dirs: counts.dirs.load(Relaxed),
-            corrupt: counts.corrupt.load(Relaxed),
-            bytes_read: counts.bytes_read.load(Relaxed),
-            bytes_written: bytes,
-            media: files_of.media.used_media(),
-            elapsed_s: elapsed,
-            rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
-            rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
-            peak_rss_bytes: peak_rss(),
-            ..run.report()
-        };
-        report.set_away(away);
-        if let Some(seen) = &seen {
-            report.set_stages(&counts.meters, seen.verdict, Flow::Restore);
-        }
-        files_of.media.say_replicas(ears, &mut report);
-        let drives = self.devices.take_sessions();
-        report.set_drives_read(&drives);
-        self.clean_drives(&drives, &mut report, ears);
-        ears.fill(&self.devices, &mut report);
-        run.record_end(status, &report)?;
-        Ok(report)
-    }
-}
-
-/// The session of a restore, for the record.
-struct RunOf<'a> {
-    cell: &'a Cell,
-    request: &'a RestoreRequest,
-    version: &'a Version,
-    session: SessionId,
-    from: Option<SessionId>,
-    started_us: i64,
-}
-
-impl RunOf<'_> {
-    /// Where it restores to, for people.
-    fn destination(&self) -> String {
-        match &self.request.to {
-            RestoreTo::Into(dir) => dir.display().to_string(),
-            RestoreTo::InPlace => "/".to_owned(),
-            RestoreTo::Tar(_) => "tar".to_owned(),
-        }
-    }
-
-    fn record_begin(&self) -> Result<()> {
-        let session = Session {
-            object: Some(self.version.object),
-            parent: self.from,
-            ..begun(self.session, "restore", self.destination(), self.started_us)
-        };
-        self.cell.begin_session(&session, None)
-    }
-
-    fn report(&self) -> Report {
-        Report {
-            session: self.session.to_string(),
-            name: self.request.version.name.clone(),
-            host: host(),
-            method: "restore".to_owned(),
-            base_session: self.from.map(|s| s.to_string()),
-            start: rfc3339(self.started_us),
-            end: rfc3339(now_us()),
-            ..Report::default()
-        }
-    }
-
-    fn record_end(&self, status: Status, report: &Report) -> Result<()> {
-        let totals = Totals {
-            files: report.files,
-            dirs: report.dirs,
-            bytes_read: report.bytes_read,
-            bytes_written: report.bytes_written,
-        };
-        let json = serde_json::to_string(report).unwrap_or_default();
-        Ok(self.cell.idb.end_session(self.session, status, now_us(), &totals, &json, None)?)
-    }
-}
-
-/// The rows that a version has, as they stand.
-fn each_live(
-    view: &VersionView<'_>,
-    overview: &Overview,
-    scope: &Scope,
-    each: &mut dyn FnMut(&Entry, &[u8]),
-) -> Result<()> {
-    scope.rows(view, &mut |stream, row| {
-        let path = row.entry.path();
-        let live = row.entry.kind.is_inode()
-            && overview.is_first(stream, &row)
-            && !overview.is_replaced(&path, row.ordinal)
-            && !overview.is_carrier(row.ordinal);
-        if live {
-            each(&row.entry, &path);
-        }
-        Ok(())
-    })
-}
-
-/// How many files are known of a version, directories aside.
-pub(crate) fn files_known(view: &VersionView<'_>, overview: &Overview) -> Result<u64> {
-    let mut files = 0;
-    each_live(view, overview, &Scope::default(), &mut |entry, _| {
-        files += u64::from(entry.kind != Kind::Dir);
-    })?;
-    Ok(files)
-}
-
-fn dry_run(
-    view: &VersionView<'_>,
-    overview: &Overview,
-    chosen: &Chosen,
-    scope: &Scope,
-    run: &RunOf<'_>,
-    ears: &Ears<'_>,
-) -> Result<Report> {
-    let mut tally = Tally::new(run.request, chosen);
-    let mut report = Report { status: "completed".to_owned(), ..run.report() };
-    report.method = "dry run".to_owned();
-    let RestoreRequest { to, strip, overwrite, numeric_ids, .. } = run.request;
-    let options = TargetOptions { overwrite: *overwrite, numeric_ids: *numeric_ids };
-    let target = match to {
-        RestoreTo::Into(dir) => Target::open_existing(dir, options)?,
-        RestoreTo::InPlace => Some(Target::in_place(options)?),
-        RestoreTo::Tar(_) => None,
-    };
-    let mut worker = target.as_ref().map(Target::worker);
-    each_live(view, overview, scope, &mut |entry, path| {
-        if !tally.takes(entry, path) {
-            return;
-        }
-        if entry.kind != Kind::Dir
-            && let (Some(worker), Some(to)) = (&mut worker, stripped(path, *strip))
-            && let (dir, name) = split(to)
-            && worker.would_keep(entry, dir, name)
-        {
-            return;
-        }
-        tally.count(entry);
-    })?;
-    report.skipped = target.as_ref().map_or(0, |t| t.tally().totals().skipped_existing);
-    (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.data);
-    report.pick = pick::list(view, overview, scope, &tally)?;
-    report.media = report.pick.iter().map(|of| of.label.clone()).collect();
-    ears.fill(&view.cell.devices, &mut report);
-    Ok(report)
 }
 
 /// A path without its first components; `None` if nothing is left.

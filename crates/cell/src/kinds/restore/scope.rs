@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use capstan_catalog::row::{Ordinal, PathKey, Row, batch_of};
+use capstan_catalog::version::Overview;
 use capstan_format::catalog::StreamContents;
-use capstan_format::entry::{is_below, path_order, split};
+use capstan_format::entry::{Entry, is_below, path_order, split};
 use capstan_format::id::StreamId;
 
 use super::chosen::Chosen;
@@ -192,6 +193,26 @@ fn may_have(firsts: &[Option<PathKey>], batch: usize, path: &[u8]) -> bool {
     let below = (path, &b""[..]);
     (is_below(&first.0, path) || order(first, below).is_le())
         && next.is_none_or(|next| order(next, below) == Ordering::Greater)
+}
+
+/// The rows that a version has, as they stand.
+pub(super) fn each_live(
+    view: &VersionView<'_>,
+    overview: &Overview,
+    scope: &Scope,
+    each: &mut dyn FnMut(&Entry, &[u8]),
+) -> Result<()> {
+    scope.rows(view, &mut |stream, row| {
+        let path = row.entry.path();
+        let live = row.entry.kind.is_inode()
+            && overview.is_first(stream, &row)
+            && !overview.is_replaced(&path, row.ordinal)
+            && !overview.is_carrier(row.ordinal);
+        if live {
+            each(&row.entry, &path);
+        }
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::id::StreamId;
 use parking_lot::Mutex;
 
-use super::tree::{OpenedData, Restore};
+use super::{OpenedData, Restore};
 use crate::error::Result;
 use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
@@ -32,7 +32,7 @@ const READERS: usize = 8;
 
 /// Which batches have rows whose data lie in a stream's part of a segment on a tape.
 #[derive(Default)]
-pub(super) struct Referred(HashMap<(u32, StreamId), Vec<BatchAt>>);
+pub(in crate::kinds::restore) struct Referred(HashMap<(u32, StreamId), Vec<BatchAt>>);
 
 impl Referred {
     /// Whether any refer to a segment.
@@ -63,7 +63,7 @@ impl Referred {
 
 /// Where a file's data are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Home {
+pub(in crate::kinds::restore) enum Home {
     /// Where its row is, or on media that are read in any order.
     Here,
     /// All in another stream's part of a segment, on a tape.
@@ -74,7 +74,7 @@ pub(super) enum Home {
 
 /// Where data of a stream lie that a row refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(in crate::kinds::restore) struct Stretch {
     /// Where in the file they belong.
     pub offset: u64,
     pub stream: StreamId,
@@ -86,7 +86,11 @@ pub(super) struct Stretch {
 }
 
 /// What a row says lies elsewhere, by segments.
-pub(super) fn stretches(spans: &Spans, entry: &Entry, each: &mut dyn FnMut(Stretch)) {
+pub(in crate::kinds::restore) fn stretches(
+    spans: &Spans,
+    entry: &Entry,
+    each: &mut dyn FnMut(Stretch),
+) {
     let mut offset = 0_u64;
     for x in &entry.extents {
         if let ExtentKind::At(stream, from) = x.kind {
@@ -104,7 +108,7 @@ pub(super) fn stretches(spans: &Spans, entry: &Entry, each: &mut dyn FnMut(Stret
 }
 
 /// What others refer to in a segment: some of its streams, one after the other.
-pub(super) struct Lent {
+pub(in crate::kinds::restore) struct Lent {
     pub segment: usize,
     pub streams: Vec<StreamId>,
     /// The first places in the first of them.
@@ -116,7 +120,7 @@ pub(super) struct Lent {
 }
 
 /// Where data are that a row refers to: their place in the stream, the batch among those that refer there, and the row in it.
-pub(super) type Place = (u64, u32, u32);
+pub(in crate::kinds::restore) type Place = (u64, u32, u32);
 
 impl Restore<'_> {
     fn is_on_tape(&self, segment: u32) -> bool {
@@ -125,7 +129,7 @@ impl Restore<'_> {
     }
 
     /// Where a row's data are.
-    pub(super) fn home(&self, entry: &Entry) -> Home {
+    pub(in crate::kinds::restore) fn home(&self, entry: &Entry) -> Home {
         if entry.kind != Kind::File || entry.link {
             return Home::Here;
         }
@@ -151,7 +155,7 @@ impl Restore<'_> {
     }
 
     /// What of a row is read when it is its own turn although it lies elsewhere: what is on no tape, and what nobody has.
-    pub(super) fn read_with_row(&self, entry: &Entry) -> Vec<Stretch> {
+    pub(in crate::kinds::restore) fn read_with_row(&self, entry: &Entry) -> Vec<Stretch> {
         let mut read = Vec::new();
         stretches(&self.spans, entry, &mut |of| {
             if of.segment.is_none_or(|segment| !self.is_on_tape(segment)) {
@@ -162,7 +166,7 @@ impl Restore<'_> {
     }
 
     /// Notes of a row what of its data lie on tapes, elsewhere.
-    pub(super) fn refer(&self, row: &Row, referred: &mut Referred) {
+    pub(in crate::kinds::restore) fn refer(&self, row: &Row, referred: &mut Referred) {
         let e = &row.entry;
         if e.kind != Kind::File || e.link {
             return;
@@ -177,7 +181,7 @@ impl Restore<'_> {
 
     /// What others refer to in a segment, for as many readers as it takes that the tape passes by once: streams that were written at
     /// the same time are read at the same time.
-    pub(super) fn lent(&self, segment: usize) -> Result<Vec<Lent>> {
+    pub(in crate::kinds::restore) fn lent(&self, segment: usize) -> Result<Vec<Lent>> {
         let index = segment as u32;
         let mut streams: Vec<StreamId> =
             self.referred.0.keys().filter(|of| of.0 == index).map(|of| of.1).collect();
@@ -224,7 +228,7 @@ impl Restore<'_> {
     }
 
     /// The first places in a stream's part of a segment that wanted rows refer to, behind that one; ascending.
-    pub(super) fn places_in(
+    pub(in crate::kinds::restore) fn places_in(
         &self,
         segment: u32,
         stream: StreamId,
@@ -260,7 +264,7 @@ impl Restore<'_> {
     }
 
     /// The row of a place in a stream's part of a segment.
-    pub(super) fn row_of(
+    pub(in crate::kinds::restore) fn row_of(
         &self,
         there: (u32, StreamId),
         (_, nth, number): Place,
@@ -291,7 +295,7 @@ fn blocks_of(contents: Option<&Contents>, stream: StreamId) -> (u32, u32) {
 
 /// Looks up rows, batch by batch.
 #[derive(Default)]
-pub(super) struct RowsAt {
+pub(in crate::kinds::restore) struct RowsAt {
     /// Streams of batches, used last, last.
     open: Vec<((u32, StreamId), Batches)>,
     /// Batches with their rows, used last, last.

@@ -1,6 +1,6 @@
 //! One worker of a restore: takes what a stream has in a segment, reads its frames once and in order, writes files.
 
-mod referred;
+mod lent;
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,10 +16,12 @@ use capstan_format::index::FramePlace;
 use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_media_agent::read::frames::FrameReader;
 
+use super::losses::{Carried, Loss, PART_ALONE};
 use super::referred::{Home, Stretch};
-use super::scope::runs;
-use super::tree::{Carried, Loss, NOT_THERE, PART_ALONE, Restore, Slice};
+use super::slice::Slice;
+use super::{NOT_THERE, Restore};
 use crate::error::{CellError, Result, chain};
+use crate::kinds::restore::scope::runs;
 use crate::reading::random::{Elsewhere, Found};
 use crate::reading::replicas::Spares;
 use crate::report::outcome::of_outcome;

@@ -11,7 +11,7 @@ use capstan_media_agent::read::frames::FrameReader;
 
 use super::{Data, GAP, Hand};
 use crate::error::Result;
-use crate::kinds::restore::referred::{Home, Lent, RowsAt, Stretch, stretches};
+use crate::kinds::restore::tree::referred::{Home, Lent, RowsAt, Stretch, stretches};
 use crate::report::outcome::of_outcome;
 
 impl Hand<'_> {

@@ -9,13 +9,15 @@ use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::entry::{Entry, Kind, split};
 
-use super::tree::{Carried, InParts, Loss, Restore};
+use super::Restore;
+use super::losses::{Carried, Loss};
+use super::parts::InParts;
 use crate::error::Result;
 use crate::reading::losses::{of_link, of_link_away, of_link_found};
 
 impl Restore<'_> {
     /// Metadata of files written in parts, links, directories, inode flags: in this order, when all data are there.
-    pub(super) fn finish(&self) -> Result<()> {
+    pub(in crate::kinds::restore) fn finish(&self) -> Result<()> {
         let mut worker = self.target.worker();
         let mut lap = Lap::start();
         self.say_lost()?;
@@ -139,7 +141,7 @@ impl Restore<'_> {
         }
     }
 
-    pub(super) fn link(
+    pub(in crate::kinds::restore) fn link(
         &self,
         worker: &mut Worker<'_>,
         row: &Row,
@@ -225,7 +227,7 @@ impl Restore<'_> {
     }
 
     /// What could not be restored, each in total.
-    pub(super) fn report_tally(&self) {
+    pub(in crate::kinds::restore) fn report_tally(&self) {
         let t = self.target.tally().totals();
         let rows = [
             (t.owners_not_restored, "owners"),

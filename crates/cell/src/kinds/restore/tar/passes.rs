@@ -10,7 +10,7 @@ use capstan_format::entry::Kind;
 use capstan_format::id::MediumId;
 
 use crate::error::Result;
-use crate::kinds::restore::Tapes;
+use crate::kinds::restore::tree::Tapes;
 use crate::reading::contents::{FileContents, Piece};
 use crate::reading::random::Spans;
 use crate::reading::version::VersionView;

@@ -6,14 +6,14 @@ use std::sync::OnceLock;
 use capstan_catalog::places::SegmentPlace;
 use capstan_format::id::{MediumId, SegmentNumber};
 
-use super::pace::Station;
-use super::tree::Restore;
+use super::Restore;
 use crate::Cell;
 use crate::error::Result;
+use crate::kinds::restore::pace::Station;
 use crate::reading::version::VersionView;
 
 /// Segments that are read together: those of a tape, in its order; or, without a tape, all others.
-pub(super) type Group = (Option<MediumId>, Vec<usize>);
+pub(in crate::kinds::restore) type Group = (Option<MediumId>, Vec<usize>);
 
 /// Which segments of a version are read from which tape. What was found out once stays so.
 pub(crate) struct Tapes(Vec<OnceLock<Option<MediumId>>>);
@@ -69,7 +69,7 @@ impl Cell {
 
 impl Restore<'_> {
     /// The segments that have something to read, in the order in which they are read. Who needs no data of a tape does not load it.
-    pub(super) fn groups(&self) -> Result<Vec<Group>> {
+    pub(in crate::kinds::restore) fn groups(&self) -> Result<Vec<Group>> {
         let mut on: HashMap<MediumId, Vec<usize>> = HashMap::new();
         let mut others: Vec<usize> = Vec::new();
         for (i, place) in self.view.segments.iter().enumerate() {
@@ -102,7 +102,7 @@ impl Restore<'_> {
 
     /// The group of segments that is read next: the first one that is at hand. Where none is, that one whose tape comes first, as long as
     /// somebody is there to bring it.
-    pub(super) fn next_group(&self, groups: &[Group]) -> usize {
+    pub(in crate::kinds::restore) fn next_group(&self, groups: &[Group]) -> usize {
         let cell = self.view.cell;
         let is_at_hand = |(tape, _): &Group| {
             tape.is_none_or(|tape| cell.tapes_away(tape).is_ok_and(|away| away.is_empty()))
@@ -121,12 +121,16 @@ impl Restore<'_> {
     }
 
     /// Where a tape comes among all that are read.
-    pub(super) fn station(&self, tape: MediumId) -> Result<Station> {
+    pub(in crate::kinds::restore) fn station(&self, tape: MediumId) -> Result<Station> {
         Ok((self.view.cell.begun_writing(tape)?, tape))
     }
 
     /// The number of a segment on a medium.
-    pub(super) fn number_on(&self, segment: usize, medium: MediumId) -> SegmentNumber {
+    pub(in crate::kinds::restore) fn number_on(
+        &self,
+        segment: usize,
+        medium: MediumId,
+    ) -> SegmentNumber {
         let places = self.view.segments[segment].places();
         let on = places.iter().find(|(_, on, _)| *on == medium);
         on.map_or(SegmentNumber(0), |(_, _, number)| *number)

@@ -1,0 +1,64 @@
+//! What a restore would bring: counted, and where it lies.
+use capstan_catalog::version::Overview;
+use capstan_disk_agent::target::{Target, TargetOptions};
+use capstan_format::entry::{Kind, split};
+
+use crate::error::Result;
+use crate::kinds::restore::chosen::Chosen;
+use crate::kinds::restore::list::Tally;
+use crate::kinds::restore::scope::{Scope, each_live};
+use crate::kinds::restore::session::RunOf;
+use crate::kinds::restore::{pick, stripped};
+use crate::reading::version::VersionView;
+use crate::report::Report;
+use crate::request::{RestoreRequest, RestoreTo};
+use crate::session::Ears;
+
+/// How many files are known of a version, directories aside.
+pub(crate) fn files_known(view: &VersionView<'_>, overview: &Overview) -> Result<u64> {
+    let mut files = 0;
+    each_live(view, overview, &Scope::default(), &mut |entry, _| {
+        files += u64::from(entry.kind != Kind::Dir);
+    })?;
+    Ok(files)
+}
+
+pub(super) fn dry_run(
+    view: &VersionView<'_>,
+    overview: &Overview,
+    chosen: &Chosen,
+    scope: &Scope,
+    run: &RunOf<'_>,
+    ears: &Ears<'_>,
+) -> Result<Report> {
+    let mut tally = Tally::new(run.request, chosen);
+    let mut report = Report { status: "completed".to_owned(), ..run.report() };
+    report.method = "dry run".to_owned();
+    let RestoreRequest { to, strip, overwrite, numeric_ids, .. } = run.request;
+    let options = TargetOptions { overwrite: *overwrite, numeric_ids: *numeric_ids };
+    let target = match to {
+        RestoreTo::Into(dir) => Target::open_existing(dir, options)?,
+        RestoreTo::InPlace => Some(Target::in_place(options)?),
+        RestoreTo::Tar(_) => None,
+    };
+    let mut worker = target.as_ref().map(Target::worker);
+    each_live(view, overview, scope, &mut |entry, path| {
+        if !tally.takes(entry, path) {
+            return;
+        }
+        if entry.kind != Kind::Dir
+            && let (Some(worker), Some(to)) = (&mut worker, stripped(path, *strip))
+            && let (dir, name) = split(to)
+            && worker.would_keep(entry, dir, name)
+        {
+            return;
+        }
+        tally.count(entry);
+    })?;
+    report.skipped = target.as_ref().map_or(0, |t| t.tally().totals().skipped_existing);
+    (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.data);
+    report.pick = pick::list(view, overview, scope, &tally)?;
+    report.media = report.pick.iter().map(|of| of.label.clone()).collect();
+    ears.fill(&view.cell.devices, &mut report);
+    Ok(report)
+}

@@ -1,0 +1,102 @@
+//! A restore into an archive.
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use capstan_engine::message::Code;
+use capstan_engine::meter::Stage;
+use capstan_engine::verdict::{Flow, Lanes};
+use capstan_idb::Status;
+
+use crate::Cell;
+use crate::error::Result;
+use crate::kinds::restore::check;
+use crate::kinds::restore::chosen::Chosen;
+use crate::kinds::restore::session::RunOf;
+use crate::kinds::restore::tar::{self, Archived};
+use crate::observe::Stop;
+use crate::reading::version::VersionView;
+use crate::report::Report;
+use crate::session::watch::Watched;
+use crate::session::{Ears, peak_rss, watch};
+
+impl Cell {
+    pub(super) fn restore_to_tar(
+        &self,
+        view: VersionView<'_>,
+        run: &RunOf<'_>,
+        chosen: &Chosen,
+        ears: &Ears<'_>,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let begun = Instant::now();
+        let again = || -> Result<VersionView<'_>> {
+            let mut view = VersionView::open(self, run.version.id)?;
+            self.add_keys(&mut view, true)?;
+            Ok(view)
+        };
+        let mut files_of = again()?;
+        // They are read from where it was decided.
+        files_of.segments.clone_from(&view.segments);
+        let out = check::open_archive(run.request, stop)?;
+        run.record_begin()?;
+        let counts = Archived::default();
+        // One file comes after the other.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        let watched = Watched {
+            waits: self.devices.waits(),
+            meters: &counts.meters,
+            lanes: Lanes { streams: 1, processors },
+            ladder: None,
+            stages: (Stage::Device, Stage::Source),
+            progress: &|p| {
+                p.files = counts.files.load(Relaxed);
+                p.bytes = counts.bytes.load(Relaxed);
+            },
+            each: &|p| ears.progress(p),
+        };
+        let (result, seen) = watch::watched(&watched, || {
+            let request = run.request;
+            tar::write(view, &files_of, request, chosen, out, ears, stop, &counts)
+        });
+        let away = counts.away.say(self, ears)?;
+        let stopped = stop.0.load(Relaxed);
+        if stopped {
+            ears.stopped(&run.request.version.name);
+        } else if let Err(e) = &result {
+            ears.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
+        }
+        files_of.media.say_names_lost(&run.request.version.name, ears);
+        let status = match (&result, stopped) {
+            (_, true) => Status::Incomplete,
+            (Err(_), _) => Status::Failed,
+            _ if ears.error_count() > 0 => Status::CompletedWithErrors,
+            _ => Status::Completed,
+        };
+        let (elapsed, bytes) = (begun.elapsed().as_secs_f64(), counts.bytes.load(Relaxed));
+        let mut report = Report {
+            status: status.to_string(),
+            files: counts.files.load(Relaxed),
+            dirs: counts.dirs.load(Relaxed),
+            corrupt: counts.corrupt.load(Relaxed),
+            bytes_read: counts.bytes_read.load(Relaxed),
+            bytes_written: bytes,
+            media: files_of.media.used_media(),
+            elapsed_s: elapsed,
+            rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
+            rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
+            peak_rss_bytes: peak_rss(),
+            ..run.report()
+        };
+        report.set_away(away);
+        if let Some(seen) = &seen {
+            report.set_stages(&counts.meters, seen.verdict, Flow::Restore);
+        }
+        files_of.media.say_replicas(ears, &mut report);
+        let drives = self.devices.take_sessions();
+        report.set_drives_read(&drives);
+        self.clean_drives(&drives, &mut report, ears);
+        ears.fill(&self.devices, &mut report);
+        run.record_end(status, &report)?;
+        Ok(report)
+    }
+}

@@ -1,0 +1,131 @@
+//! Before the work: which files there are, which are written in parts, and what stands in for links.
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use capstan_catalog::row::Row;
+use capstan_format::catalog::StreamContents;
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
+use parking_lot::Mutex;
+
+use crate::error::Result;
+use crate::kinds::restore::scope::{Scope, Wanted};
+use crate::kinds::restore::tree::parts::InParts;
+use crate::kinds::restore::tree::referred::{Home, Referred};
+use crate::kinds::restore::tree::{NOT_THERE, Restore};
+
+/// What is wanted of a row whose path is near what is asked for, or not.
+fn wanted_of(entry: &Entry, is_near: bool) -> Wanted {
+    match (is_near, entry.logical_len()) {
+        (false, _) => Wanted::Nothing,
+        (true, 0) => Wanted::Row,
+        (true, _) => Wanted::Data,
+    }
+}
+
+/// Whether a file's data lie in several places: in parts, or in the next segment too.
+pub(crate) fn is_in_parts(row: &Row, stream: &StreamContents) -> bool {
+    let e = &row.entry;
+    let end = row.start.saturating_add(e.logical_len());
+    let cut = e.logical_len() > 0 && end > stream.logical_end;
+    let parts = e.extents.iter().any(|x| x.kind == ExtentKind::Parts);
+    e.kind == Kind::File && !e.link && (cut || parts)
+}
+
+impl Restore<'_> {
+    /// Finds the files that are written in parts, and what stands in for links. Returns files and bytes to restore.
+    pub(in crate::kinds::restore) fn prepare(&mut self) -> Result<(u64, u64)> {
+        let mut in_parts: HashMap<Vec<u8>, InParts> = HashMap::new();
+        let mut links: Vec<Entry> = Vec::new();
+        let mut referred = Referred::default();
+        let (mut files, mut bytes) = (0, 0_u64);
+        let strip = self.request.strip > 0;
+        let some = self.chosen.is_narrow() || self.arc.is_some() || strip;
+        let mut scope = std::mem::take(&mut self.scope);
+        scope.narrow(self.view, &mut |stream, row| {
+            let e = &row.entry;
+            if !e.kind.is_inode() {
+                let path = e.path();
+                let kept = wanted_of(e, self.is_near(&path, false));
+                return Ok(if self.live(stream, &row, &path) { kept } else { kept.without_data() });
+            }
+            let path = e.path();
+            let is_dir = e.kind == Kind::Dir;
+            let kept = wanted_of(e, self.is_near(&path, is_dir));
+            let wanted = self.wants_that(&path, is_dir);
+            if !self.live(stream, &row, &path) {
+                let unkept = self.overview.is_unkept(stream.stream, &row)
+                    && !self.overview.is_replaced(&path, row.ordinal);
+                if wanted && unkept {
+                    self.lost(&path, NOT_THERE);
+                }
+                return Ok(kept.without_data());
+            }
+            if e.kind != Kind::Dir && wanted && !self.overview.is_carrier(row.ordinal) {
+                files += 1;
+                // A claim that media do not bear out needs no room.
+                let len = if e.link { 0 } else { self.overview.believed_len(&row) };
+                bytes = bytes.saturating_add(len);
+            }
+            if wanted && e.link {
+                self.firsts.ask(&e.target);
+            }
+            if kept != Wanted::Nothing {
+                self.refer(&row, &mut referred);
+            }
+            let is_spread = || kept != Wanted::Nothing && self.home(e) == Home::Spread;
+            if is_in_parts(&row, stream) || is_spread() {
+                in_parts.insert(path, self.to_be_made(&row));
+            } else if some && wanted && e.link && !self.wants(&e.target) {
+                links.push(self.here(&row));
+            }
+            Ok(kept)
+        })?;
+        self.scope = scope;
+        if !links.is_empty() && (self.chosen.is_narrow() || self.arc.is_some()) {
+            let targets: HashSet<Vec<u8>> = links.iter().map(|link| link.target.clone()).collect();
+            let further: Vec<Vec<u8>> = targets.iter().cloned().collect();
+            let mut scope = Scope::of(self.view, &self.chosen, &further)?;
+            scope.narrow(self.view, &mut |stream, row| {
+                let path = row.entry.path();
+                let is_dir = row.entry.kind == Kind::Dir;
+                let is_near = targets.contains(&path) || self.is_near(&path, is_dir);
+                if self.live(stream, &row, &path) {
+                    let is_spread = || is_near && self.home(&row.entry) == Home::Spread;
+                    if is_near {
+                        self.refer(&row, &mut referred);
+                    }
+                    if is_in_parts(&row, stream) || is_spread() {
+                        in_parts.insert(path.clone(), self.to_be_made(&row));
+                    }
+                }
+                Ok(wanted_of(&row.entry, is_near))
+            })?;
+            self.scope = scope;
+        }
+        self.referred = referred.settled();
+        for link in links {
+            self.instead.entry(link.target.clone()).or_default().push(link);
+        }
+        self.in_parts = in_parts;
+        Ok((files, bytes))
+    }
+
+    /// A file that is written in parts, by its row.
+    pub(in crate::kinds::restore) fn to_be_made(&self, row: &Row) -> InParts {
+        let e = &row.entry;
+        let is_stored = |x: &&Extent| x.kind != ExtentKind::Hole;
+        let bytes = match e.extents.as_slice() {
+            [] => e.size,
+            all => all.iter().filter(is_stored).fold(0, |sum, x| x.len.saturating_add(sum)),
+        };
+        InParts {
+            entry: self.here(row),
+            ordinal: row.ordinal,
+            len: self.overview.believed_len(row),
+            made: Mutex::new(None),
+            left: AtomicU64::new(bytes),
+            came: AtomicBool::new(false),
+            is_settled: AtomicBool::new(false),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What of a version is at hand, or can be had: refused is what is not.
+use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_format::id::MediumId;
+use std::collections::HashMap;
+
+use crate::error::{CellError, Result};
+use crate::reading::known_media::all_away;
+use crate::reading::version::VersionView;
+
+impl VersionView<'_> {
+    /// Refuses a segment that is not at hand as a whole. Tapes are not loaded for it: that they are in their library has to do.
+    pub fn require(&self, place: &SegmentPlace) -> Result<()> {
+        let places = place.whole_places();
+        if places.is_empty() && !place.lacking.is_empty() {
+            return Err(CellError::BadInput(format!(
+                "of segment {} there are only copies that lack something",
+                place.segment.short()
+            )));
+        }
+        for (_, medium, _) in places.iter().copied() {
+            if self.media.is_tape_to_be_had(medium)? {
+                return Ok(());
+            }
+        }
+        let mut failed = None;
+        for at in places {
+            match self.whole_at(place, at) {
+                Ok(()) => return Ok(()),
+                Err(e) => failed = failed.or(Some(e)),
+            }
+        }
+        failed.map_or_else(|| self.open_data(place).map(drop), Err)
+    }
+
+    /// The same, but that a medium may be away where somebody took it: it was exported, and is where that was said.
+    pub fn require_or_known_away(&self, place: &SegmentPlace) -> Result<()> {
+        for (_, medium, _) in place.whole_places() {
+            let is_exported = crate::media::exported(&self.cell.idb, medium)?.is_some();
+            // Of an array enough may be here.
+            let is_array = self.cell.tapes_of(medium).len() > 1;
+            if is_exported && (!is_array || !self.cell.tapes_away(medium)?.is_empty()) {
+                return Ok(());
+            }
+        }
+        self.require(place)
+    }
+
+    /// Refuses a segment whose begin or end is not the one that is recorded there: it was cut short, or another one is in its
+    /// place.
+    fn whole_at(&self, place: &SegmentPlace, at: Place) -> Result<()> {
+        let (reader, _) = self.open_place(place, at)?;
+        let (begin, end) = (reader.header()?.segment, reader.end()?.segment);
+        match (begin, end) == (at.0, at.0) {
+            true => Ok(()),
+            false => Err(reader.another(at.0).into()),
+        }
+    }
+
+    /// Refuses a version of which no medium is at hand. Tapes are not loaded for it.
+    pub fn require_a_medium(&self) -> Result<()> {
+        let mut away = Vec::new();
+        let mut tried: Vec<MediumId> = Vec::new();
+        for (_, id, _) in self.segments.iter().flat_map(SegmentPlace::places) {
+            if tried.contains(&id) {
+                continue;
+            }
+            tried.push(id);
+            // The tape of a drive that stands alone is asked for now: it may be that nobody is there.
+            if self.media.is_tape_to_be_had(id)? && !self.cell.is_by_hand(id)
+                || self.media.is_to_be_brought(id)?
+            {
+                return Ok(());
+            }
+            match self.media.medium(id) {
+                Ok(_) => return Ok(()),
+                Err(e) => away.push(e),
+            }
+        }
+        all_away(self.cell, away).map_or(Ok(()), Err)
+    }
+}
+
+impl VersionView<'_> {
+    /// Refuses a version of which a segment is on no medium at hand. Tapes are not loaded for it.
+    pub fn require_all_media(&self) -> Result<()> {
+        all_away(self.cell, self.media_lacking()?).map_or(Ok(()), Err)
+    }
+
+    /// The errors for the media, each once, that have segments which are on no medium at hand. Tapes are not loaded for it.
+    pub fn media_lacking(&self) -> Result<Vec<CellError>> {
+        let mut tried: HashMap<MediumId, Option<CellError>> = HashMap::new();
+        let mut wanted = Vec::new();
+        for segment in &self.segments {
+            let mut places = segment.whole_places();
+            if places.is_empty() {
+                places = segment.places();
+            }
+            for (_, id, _) in &places {
+                if !tried.contains_key(id) {
+                    let to_be_had =
+                        self.media.is_tape_to_be_had(*id)? || self.media.is_to_be_brought(*id)?;
+                    let away = if to_be_had { None } else { self.media.medium(*id).err() };
+                    tried.insert(*id, away);
+                }
+            }
+            let is_away = |place: &Place| matches!(tried.get(&place.1), Some(Some(_)));
+            if places.iter().all(is_away)
+                && let Some((_, id, _)) = places.first()
+                && !wanted.contains(id)
+            {
+                wanted.push(*id);
+            }
+        }
+        Ok(wanted.iter().filter_map(|id| tried.remove(id)?).collect())
+    }
+}

@@ -1,0 +1,123 @@
+//! Which version a name means.
+use std::collections::BTreeSet;
+
+use capstan_idb::Version;
+
+use crate::Cell;
+use crate::error::{CellError, Result};
+use crate::names::sessions_hint;
+use crate::request::VersionName;
+use crate::session::{host, rfc3339};
+use crate::versions::clock;
+
+impl Cell {
+    /// The version that a name means, of this host's object of that name first. Versions on the null device are never offered.
+    pub(crate) fn version(&self, name: &VersionName) -> Result<Version> {
+        let objects = self.idb.objects_by_name(&name.name)?;
+        // An object may be called what looks like a name with a session: its own name wins.
+        if let Some(session) = &name.session
+            && let whole = format!("{}@{session}", name.name)
+            && !self.idb.objects_by_name(&whole)?.is_empty()
+        {
+            let as_of_us = name.as_of_us;
+            return self.version(&VersionName { name: whole, session: None, as_of_us });
+        }
+        if objects.is_empty() {
+            if let Some((object, session)) = name.name.rsplit_once('@')
+                && !self.idb.objects_by_name(object)?.is_empty()
+            {
+                return Err(CellError::BadInput(format!(
+                    "'{object}' has no session '{session}': ids are hexadecimal digits; `capstan sessions` lists them"
+                )));
+            }
+            let all = self.idb.objects()?;
+            let named = all.iter().map(|o| o.name.as_str()).filter(|n| !n.is_empty());
+            let mut names: Vec<_> = named.collect();
+            names.sort_unstable();
+            names.dedup();
+            let known = match names.len() {
+                0 if !all.is_empty() => {
+                    "the names of what was imported are encrypted; import the medium again with a key".to_owned()
+                }
+                0 => "nothing was backed up or imported here yet".to_owned(),
+                _ => format!(
+                    "known are {}",
+                    names.into_iter().take(10).collect::<Vec<_>>().join(", ")
+                ),
+            };
+            return Err(CellError::BadInput(format!(
+                "no object is called '{}'; {known}",
+                name.name
+            )));
+        }
+        let mut found: Vec<Version> = Vec::new();
+        for object in &objects {
+            found.extend(self.idb.versions_of(object.id)?.into_iter().filter(|v| !v.null_device));
+        }
+        if objects.len() > 1 {
+            self.sort_by_commit(&mut found, |v| v)?;
+            found.reverse();
+        }
+        let Some(prefix) = &name.session else {
+            let newest = |of: &[Version]| match name.as_of_us {
+                Some(at) => clock::newest_by(of, at).cloned(),
+                None => of.iter().find(|v| v.is_complete_by(None)).cloned(),
+            };
+            // One that is not whole is taken where nothing else is there, and another host's where this one has none.
+            let here: Vec<_> = objects.iter().filter(|o| o.host == host()).map(|o| o.id).collect();
+            let own: Vec<_> = found.iter().filter(|v| here.contains(&v.object)).cloned().collect();
+            let mut wanted = None;
+            for of in [own, found.clone()] {
+                wanted = newest(&self.whole_of(&of)?).or_else(|| newest(&of));
+                if wanted.is_some() {
+                    break;
+                }
+            }
+            return wanted.ok_or_else(|| {
+                if let Some(first) = found.iter().rfind(|v| v.is_complete_by(None)) {
+                    return CellError::BadInput(format!(
+                        "'{}' has no complete version of that time: its first is of {}",
+                        name.name,
+                        rfc3339(first.created_us)
+                    ));
+                }
+                CellError::BadInput(format!(
+                    "'{}' has no complete version; `capstan sessions` lists what there is, and NAME@SESSION names one: what there is \
+                     of that is restored",
+                    name.name
+                ))
+            });
+        };
+        let sessions = self.idb.sessions_by_prefix(prefix)?;
+        let of: BTreeSet<_> = sessions.iter().filter_map(|s| s.version).map(|v| v.0).collect();
+        let mut matching = found.into_iter().filter(|v| of.contains(&v.id.0));
+        match (matching.next(), matching.next()) {
+            (Some(v), None) => self.with_something(v, prefix, &name.name),
+            (Some(_), Some(_)) => Err(CellError::BadInput(format!(
+                "session '{prefix}' of '{}' is not the only one that begins so; give more digits",
+                name.name
+            ))),
+            (None, _) if self.has_expired(&of)? => Err(CellError::BadInput(format!(
+                "session '{prefix}' of '{}' has expired and may be removed at any time; name one that is kept, \
+                 `capstan sessions` lists them",
+                name.name
+            ))),
+            _ => Err(CellError::BadInput(format!(
+                "'{}' has no session '{prefix}'; {}",
+                name.name,
+                sessions_hint(prefix)
+            ))),
+        }
+    }
+
+    /// Refuses a version of a session that ended before it committed anything.
+    fn with_something(&self, version: Version, prefix: &str, name: &str) -> Result<Version> {
+        if version.is_complete_by(None) || self.idb.has_segments(version.id)? {
+            return Ok(version);
+        }
+        Err(CellError::BadInput(format!(
+            "session '{prefix}' of '{name}' committed nothing before it ended: there is nothing of it to read; name another, \
+             `capstan sessions` lists them"
+        )))
+    }
+}

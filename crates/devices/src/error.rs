@@ -316,6 +316,14 @@ impl DeviceError {
         matches!(self, Self::Busy { .. }) || self.of_tape().is_some_and(TapeError::is_busy)
     }
 
+    /// Whether it tells nothing of what is on the medium: that is elsewhere, others have it, or a drive failed.
+    pub fn spares_medium(&self) -> bool {
+        match self {
+            Self::ArrayBroken { source, .. } => source.spares_medium(),
+            e => e.is_busy() || e.of_tape().is_some_and(|e| e.is_away() || e.spares_tape()),
+        }
+    }
+
     /// What a drive, a tape or a library said, if it is that.
     pub fn of_tape(&self) -> Option<&TapeError> {
         match self {

@@ -164,6 +164,11 @@ impl FileMedium {
         segments(&*self.storage, &self.path)
     }
 
+    /// Whether a segment that it does not have whole may be on members of the array that are away.
+    pub fn may_be_away(&self, number: SegmentNumber) -> Result<bool, DeviceError> {
+        self.storage.may_be_away(number).map_err(io_error("read", &self.path))
+    }
+
     /// Says where segments lie, as far as it is recorded, so that a tape can go there by the drive's own numbers.
     pub fn recall(&self, places: Vec<Recorded>) {
         self.storage.recall(places);

@@ -6,11 +6,14 @@
 //! Its parts stand where their subjects are: [`crate::operator`] and [`crate::queue`] for what is waited for, [`crate::tape`] for tapes
 //! in drives, [`crate::open`] for media.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use capstan_tape::lock::Locks;
 use capstan_tape::{Struck, StruckLog};
+use parking_lot::Mutex;
 
+use crate::address::TapeAddress;
 use crate::operator::OperatorRequests;
 use crate::queue::Queue;
 use crate::scsi::Initiator;
@@ -40,6 +43,8 @@ pub(crate) struct Core {
     /// What it shares with other hosts, where it shares libraries.
     pub common: OnceLock<Arc<dyn Common>>,
     pub tapes: Tapes,
+    /// Tapes of arrays that lack what is read now, as they are recorded: they make nothing whole.
+    pub incomplete: Mutex<HashSet<TapeAddress>>,
     pub ledger: Ledger,
     pub keys: Keys,
     pub spool: ReadSpool,
@@ -58,6 +63,7 @@ impl Default for Core {
             waits,
             common: OnceLock::new(),
             tapes: Tapes::default(),
+            incomplete: Mutex::default(),
             ledger: Ledger::default(),
             keys: Keys::default(),
             spool: ReadSpool::default(),
@@ -73,6 +79,22 @@ impl DeviceHost {
     /// The planned faults that struck in its virtual libraries since that was asked last.
     pub fn take_struck(&self) -> Vec<Struck> {
         self.core().struck.take()
+    }
+
+    /// Of these tapes of an array those that are `incomplete` lack what is read of it from now on: who waits for enough of its tapes
+    /// does not count them.
+    pub fn set_incomplete(&self, tapes: &[TapeAddress], incomplete: &[TapeAddress]) {
+        let mut known = self.core().incomplete.lock();
+        for tape in tapes {
+            known.remove(&tape.recorded());
+        }
+        known.extend(incomplete.iter().map(TapeAddress::recorded));
+    }
+
+    /// Whether a tape lacks what is read now of its array.
+    pub fn is_incomplete(&self, tape: &TapeAddress) -> bool {
+        let known = self.core().incomplete.lock();
+        !known.is_empty() && known.contains(&tape.recorded())
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

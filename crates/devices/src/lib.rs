@@ -90,8 +90,8 @@ pub trait Device: Send {
     fn segment_size(&self) -> Option<u64> {
         None
     }
-    /// Parts of it that failed since somebody asked, while the others go on: what, and why.
-    fn take_lost(&mut self) -> Vec<(String, String)> {
+    /// Members of it that failed since somebody asked, while the others go on.
+    fn take_lost(&mut self) -> Vec<rait::LostMember> {
         Vec::new()
     }
     /// Why it goes on without the spool before it, if that was lost since somebody asked.

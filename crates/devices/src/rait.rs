@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use capstan_format::id::SegmentNumber;
 use parking_lot::Mutex;
 
 pub mod address;
@@ -39,6 +40,17 @@ pub struct LostMember {
     pub device: String,
     /// Why.
     pub error: String,
+    /// Whether that tells nothing of what is on it: its tape is elsewhere, or others have it.
+    pub is_away: bool,
+    /// The first segment that it may lack, where it failed while it was written.
+    pub since: Option<SegmentNumber>,
+}
+
+impl LostMember {
+    /// How messages name it.
+    pub fn name(&self) -> String {
+        format!("member {} ({})", self.member + 1, self.device)
+    }
 }
 
 /// Members that failed since somebody looked.

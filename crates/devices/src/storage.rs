@@ -75,6 +75,11 @@ pub trait Storage: Send + Sync {
         let _ = number;
         Ok(true)
     }
+    /// Whether too little is there of a segment to have it, and members of an array that are away may have the rest.
+    fn may_be_away(&self, number: SegmentNumber) -> io::Result<bool> {
+        let _ = number;
+        Ok(false)
+    }
     /// Which segment has that number, as its end says where that is nearer than its begin. `None` if nothing there says it.
     fn segment_near_end(&self, number: SegmentNumber) -> io::Result<Option<SegmentId>> {
         let _ = number;

@@ -332,3 +332,57 @@ fn an_array_of_which_a_tape_is_lost_for_good_can_be_given_up() {
     run(&lab, "media erase vtape:vtl?tape=V00001L9 --foreign").ok();
     lab.backed_up(["t", "--to", "vtape:vtl?tape=V00001L9", "--name", "t"]);
 }
+
+/// An array whose second tape failed while a second backup was written, and what that backup is of.
+fn with_an_incomplete_tape() -> Lab {
+    let lab = lab("rait5", 3);
+    lab.file("t/more", noise(2, 2_500_000));
+    run(&lab, "vtl fault vtl --drive 2 write:2=error").ok();
+    let to = array("rait5", 3);
+    let done = run(&lab, &format!("backup t --to {to} --name t"));
+    assert!(done.stderr.contains("member-lost"), "{}", done.stderr);
+    lab
+}
+
+/// A tape that is known to lack something does not count as one that is at hand: the whole one that is out is wanted.
+#[test]
+fn an_incomplete_tape_is_not_enough_while_a_whole_one_is_out() {
+    let lab = with_an_incomplete_tape();
+    export(&lab, "V00001L9", "bank");
+    assert_eq!(picked(&lab), ["V00001L9 bank away", "V00003L9 drive:3 here"]);
+
+    let done = report(run(&lab, "restore t --into first --json"));
+    assert_eq!((&done["away"], &done["corrupt"]), (&1.into(), &0.into()), "{done:#}");
+    let said = done["errors"].to_string();
+    assert!(said.contains("needs tape V00001L9 (was exported on"), "{said}");
+    let status = run(&lab, "status");
+    assert!(!status.stdout.contains("damaged"), "{}", status.stdout);
+    let verified = run(&lab, "verify t -q");
+    assert!(!verified.stderr.contains("medium-changed"), "{}", verified.stderr);
+    assert!(!run(&lab, "status").stdout.contains("damaged"));
+    // An import forgets nothing.
+    let device = json(&lab, "media show V00001L9 --json")["device"].as_str().unwrap().to_owned();
+    let imported = lab.run(["import", &device]);
+    assert!(!imported.stderr.contains("forgotten"), "{}", imported.stderr);
+
+    let restore = waiting(&lab, "restore t --into out");
+    wait_for("the tape wanted", || wanted(&lab) == ["V00001L9 bank"]);
+    comes_by_mail(&lab, "V00001L9");
+    assert_eq!(report(ended(restore))["status"], "completed");
+    comes_back(&lab, "out");
+}
+
+/// The same of one that nobody took away on record: that alarms, before anything is read.
+#[test]
+fn status_alarms_for_a_tape_that_vanished_while_another_is_incomplete() {
+    let lab = with_an_incomplete_tape();
+    unload(&lab);
+    let before = run(&lab, "status").stdout.clone();
+    assert!(!before.contains("not there"), "{before}");
+    take(&lab, "V00001L9");
+    let status = run(&lab, "status");
+    assert_eq!(status.code, 6, "{}", status.stdout);
+    assert!(status.stdout.contains("tapes are not there: vtape:"), "{}", status.stdout);
+    comes_by_mail(&lab, "V00001L9");
+    assert_eq!(run(&lab, "status").code, 5);
+}

@@ -232,6 +232,10 @@ impl Cell {
             let what = "is cut short: its end is not there".to_owned();
             return Ok(Some(Lost { segment, what, length: Some(UNKNOWN) }));
         }
+        // Members of an array that are away may have it.
+        if !is_there && medium.may_be_away(segment.number)? {
+            return Ok(None);
+        }
         if !is_there {
             return Ok(Some(Lost { segment, what: "is missing".to_owned(), length: None }));
         }

@@ -40,7 +40,9 @@ impl Cell {
         medium: &Medium,
         management: &Management,
     ) -> Result<Vec<String>> {
-        let on_purpose = management.exported_us.is_some() || management.retired_us.is_some();
+        // Of an array single tapes may be out.
+        let is_out = management.exported_us.is_some() && management.tapes_out.is_empty();
+        let on_purpose = is_out || management.retired_us.is_some();
         if on_purpose || !is_place_here(&self.idb, medium) {
             return Ok(Vec::new());
         }

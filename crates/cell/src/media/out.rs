@@ -93,32 +93,55 @@ pub(crate) fn is_on_purpose(
     let is_to_be_had =
         |tape: &TapeAddress| management.tape_exported(&tape_name(tape)).is_some() || is_here(tape);
     let address = medium.device.parse::<Address>();
-    address.is_ok_and(|address| to_come(&address, &is_to_be_had, &|_| 0).is_none())
+    address.is_ok_and(|address| to_come(&address, &is_to_be_had, &|_| false, &|_| 0).is_none())
+}
+
+/// The tapes of an array that nobody took away on record, and without which what `is_incomplete` lacks cannot be read.
+pub(crate) fn vanished(
+    medium: &Medium,
+    management: &Management,
+    is_here: &dyn Fn(&TapeAddress) -> bool,
+    is_incomplete: &dyn Fn(&TapeAddress) -> bool,
+) -> Vec<TapeAddress> {
+    if management.exported_us.is_some() && management.tapes_out.is_empty() {
+        return Vec::new();
+    }
+    let is_to_be_had =
+        |tape: &TapeAddress| management.tape_exported(&tape_name(tape)).is_some() || is_here(tape);
+    match medium.device.parse::<Address>() {
+        Ok(address) => tapes_to_come(&address, &is_to_be_had, is_incomplete, &|_| 0),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// The tapes that have to come so that a medium can be read, as few as may be; of several that would do, those whose `rank` is least.
-/// Nothing where enough are here, or tapes do not help.
+/// Those that are incomplete lack what is to be read: they do not help, here or there. Nothing where enough are here, or tapes do not
+/// help.
 pub(crate) fn tapes_to_come(
     address: &Address,
     is_here: &dyn Fn(&TapeAddress) -> bool,
+    is_incomplete: &dyn Fn(&TapeAddress) -> bool,
     rank: &dyn Fn(&TapeAddress) -> u8,
 ) -> Vec<TapeAddress> {
-    to_come(address, is_here, rank).unwrap_or_default()
+    to_come(address, is_here, is_incomplete, rank).unwrap_or_default()
 }
 
 /// The same; nothing where it can be read as it is, and an empty list where no tape that is known helps.
 fn to_come(
     address: &Address,
     is_here: &dyn Fn(&TapeAddress) -> bool,
+    is_incomplete: &dyn Fn(&TapeAddress) -> bool,
     rank: &dyn Fn(&TapeAddress) -> u8,
 ) -> Option<Vec<TapeAddress>> {
     match address {
+        Address::Tape(tape) if is_incomplete(tape) => Some(Vec::new()),
         Address::Tape(tape) if is_here(tape) => None,
         Address::Tape(tape) => Some(tape.tape.iter().map(|_| tape.clone()).collect()),
         Address::File(path) => (!path.exists()).then(Vec::new),
         Address::Null { .. } => None,
         Address::Array(array) => {
-            let lacking = array.members.iter().filter_map(|m| to_come(m, is_here, rank));
+            let of = |member| to_come(member, is_here, is_incomplete, rank);
+            let lacking = array.members.iter().filter_map(of);
             let mut lacking: Vec<Vec<TapeAddress>> = lacking.collect();
             let few = lacking.len().saturating_sub(array.layout.parity());
             // What no tape brings back comes last.
@@ -206,7 +229,11 @@ mod tests {
         };
         let is_here = |tape: &TapeAddress| is_in(here, tape);
         let rank = |tape: &TapeAddress| u8::from(!is_in(known, tape));
-        let tapes = tapes_to_come(&array.parse().unwrap(), &is_here, &rank);
+        // In small letters what lacks something.
+        let is_incomplete = |tape: &TapeAddress| {
+            tape.tape.as_deref().is_some_and(|barcode| *barcode != barcode.to_uppercase())
+        };
+        let tapes = tapes_to_come(&array.parse().unwrap(), &is_here, &is_incomplete, &rank);
         tapes.into_iter().filter_map(|tape| tape.tape).collect::<Vec<_>>().join(" ")
     }
 
@@ -225,6 +252,15 @@ mod tests {
         assert_eq!(names_to_come(&halves, &["C"], &[]), "D");
         assert_eq!(names_to_come(&halves, &["C", "A", "B"], &[]), "");
         assert_eq!(names_to_come(&of("A"), &[], &[]), "A");
+        // One that is incomplete is none to read from, here or there.
+        let lacks = format!("rait5:{},{},{}", of("A"), of("b"), of("C"));
+        assert_eq!(names_to_come(&lacks, &["b", "C"], &[]), "A");
+        assert_eq!(names_to_come(&lacks, &["A", "C"], &[]), "");
+        assert_eq!(names_to_come(&lacks, &["C"], &["b"]), "A");
+        assert_eq!(names_to_come(&lacks, &[], &[]), "A C");
+        assert_eq!(names_to_come(&format!("rait1:{},{}", of("a"), of("B")), &["a"], &[]), "B");
+        let no_help = format!("rait5:{},{},{}", of("A"), of("b"), of("c"));
+        assert_eq!(names_to_come(&no_help, &["A", "b", "c"], &[]), "");
         // Which tape it was is not known: no tape can be asked for there.
         assert_eq!(names_to_come(&format!("rait1:vtape:/v,{}", of("B")), &[], &[]), "B");
         assert_eq!(names_to_come(&format!("rait1:/not-there,{}", of("B")), &[], &[]), "B");

@@ -8,12 +8,12 @@ use std::collections::{HashMap, HashSet};
 use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::operator::Asked;
-use capstan_format::id::MediumId;
+use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_idb::Idb;
 
 use crate::Cell;
 use crate::error::Result;
-use crate::media::{lacking_tapes, tape_exported, tape_name, tapes_to_come};
+use crate::media::{lacking_tapes, recorded, tape_exported, tape_name, tapes_to_come};
 use crate::reading::sides::{OnTapes, Side, fewest};
 use crate::reading::version::VersionView;
 
@@ -44,6 +44,7 @@ impl VersionView<'_> {
         let Some(first) = views.first() else { return Ok(Vec::new()) };
         let (cell, idb) = (first.cell, first.idb);
         let mut at = AtHand::default();
+        regard_incomplete(cell, views, needed)?;
         for view in views.iter() {
             at.look(view)?;
         }
@@ -79,6 +80,32 @@ impl VersionView<'_> {
         }
         Ok(wanted)
     }
+}
+
+/// Lets tapes of arrays not count that lack something of what is read of these, as far as that is recorded.
+fn regard_incomplete(
+    cell: &Cell,
+    views: &[VersionView<'_>],
+    needed: &dyn Fn(usize, &SegmentPlace) -> bool,
+) -> Result<()> {
+    let mut last: HashMap<MediumId, SegmentNumber> = HashMap::new();
+    for (index, place) in views.iter().flat_map(|view| view.segments.iter().enumerate()) {
+        let is_needed = needed(index, place);
+        for (_, medium, number) in place.places() {
+            let last = last.entry(medium).or_insert(SegmentNumber(0));
+            *last = if is_needed { number.max(*last) } else { *last };
+        }
+    }
+    for (medium, last) in last {
+        let tapes = cell.tapes_of(medium);
+        if tapes.len() > 1 {
+            let mut lacking = cell.incomplete_tapes(medium)?;
+            lacking.retain(|(_, since)| *since <= last);
+            let lacking: Vec<TapeAddress> = lacking.into_iter().map(|(tape, _)| tape).collect();
+            cell.devices.set_incomplete(&tapes, &lacking);
+        }
+    }
+    Ok(())
 }
 
 /// Which of the media are at hand.
@@ -187,13 +214,36 @@ impl Cell {
         let Some(address) = self.device_of_medium(medium).filter(|a| !a.tapes().is_empty()) else {
             return Ok(Vec::new());
         };
-        if lacking_tapes(&self.devices, &address).0.is_none() {
+        let is_incomplete = |tape: &TapeAddress| self.devices.is_incomplete(tape);
+        let is_any_incomplete = address.tapes().iter().any(is_incomplete);
+        if !is_any_incomplete && lacking_tapes(&self.devices, &address).0.is_none() {
             return Ok(Vec::new());
         }
         let management = self.idb.management(medium)?;
         let rank =
             |tape: &TapeAddress| u8::from(management.tape_exported(&tape_name(tape)).is_none());
-        Ok(tapes_to_come(&address, &|tape| self.is_tape_here(tape), &rank))
+        Ok(tapes_to_come(&address, &|tape| self.is_tape_here(tape), &is_incomplete, &rank))
+    }
+
+    /// The tapes of an array that are known to lack something that was written to it, each with the first segment that it may lack.
+    pub(crate) fn incomplete_tapes(
+        &self,
+        medium: MediumId,
+    ) -> Result<Vec<(TapeAddress, SegmentNumber)>> {
+        let Some(Address::Array(array)) = self.device_of_medium(medium) else {
+            return Ok(Vec::new());
+        };
+        let mut tapes = Vec::new();
+        for of in self.idb.lost_members(medium)? {
+            let now = array.members.get(of.member as usize);
+            if let (Some(Address::Tape(tape)), Some(since)) = (now, of.since)
+                // Another one may have its place by now.
+                && of.device.parse::<Address>().is_ok_and(|a| recorded(&a) == tape_name(tape))
+            {
+                tapes.push((tape.clone(), since));
+            }
+        }
+        Ok(tapes)
     }
 
     /// All tapes of a medium that are not in their libraries, where it needs some of them.
@@ -202,7 +252,9 @@ impl Cell {
             true => Vec::new(),
             false => self.tapes_of(medium),
         };
-        tapes.retain(|tape| tape.tape.is_some() && !self.is_tape_here(tape));
+        tapes.retain(|tape| {
+            tape.tape.is_some() && !self.is_tape_here(tape) && !self.devices.is_incomplete(tape)
+        });
         Ok(tapes)
     }
 

@@ -109,7 +109,8 @@ impl Cell {
     fn open_whole(&self, address: &Address, wanted: &Wanted, hold: bool) -> Result<Opened> {
         let trial = Trial::of(&self.devices, address);
         let mut opened = self.open_named(address, wanted, hold, &Silent)?;
-        if let Some((member, why)) = opened.0.device.take_lost().into_iter().next() {
+        if let Some(of) = opened.0.device.take_lost().into_iter().next() {
+            let (member, why) = (of.name(), of.error);
             // The trial gives back what was written no more.
             let label = opened.0.medium.label.clone();
             drop(opened);

@@ -9,14 +9,14 @@ use std::collections::{HashMap, HashSet};
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, ObjectId, SegmentId, VersionId};
-use capstan_idb::{Claim, Medium, Object, torn};
+use capstan_idb::{Claim, Management, Medium, Object, torn};
 
 use crate::Cell;
 use crate::error::Result;
 use crate::media::changed::ways;
 use crate::media::gone::Gone;
-use crate::media::out::is_on_purpose;
-use crate::media::{Libraries, shown, tape_away, tape_name};
+use crate::media::out::{is_on_purpose, vanished};
+use crate::media::{Libraries, other_host, shown, tape_away, tape_name};
 use crate::versions::damaged::Unsound;
 
 /// A medium that is not where it was last seen, though nobody is on record as having taken it away; or that lacks something of what
@@ -113,11 +113,11 @@ impl Cell {
             let management = self.idb.management(medium.id)?;
             let is_here = |tape: &TapeAddress| self.is_tape_here(tape);
             let is_on_purpose = is_on_purpose(medium, &management, &is_here);
-            if is_on_purpose || management.retired_us.is_some() {
+            if management.retired_us.is_some() {
                 continue;
             }
             let mut of = None;
-            if !management.is_other_cells() {
+            if !management.is_other_cells() && !is_on_purpose {
                 of = self.gone(medium, &management, &mut |t| {
                     tape_away(&self.devices, t, &mut libraries)
                 })?;
@@ -130,6 +130,12 @@ impl Cell {
                 tapes.retain(|t| management.tape_exported(&tape_name(t)).is_none() && !is_here(t));
                 let names: Vec<String> = tapes.iter().map(tape_name).collect();
                 of.why = format!("its tapes are not there: {}", names.join(", "));
+            }
+            if of.is_none() && !management.is_other_cells() {
+                of = self.gone_with_vanished(medium, &management)?;
+            }
+            if of.is_none() && is_on_purpose {
+                continue;
             }
             // Another cell may have adopted it since it was looked at last.
             if self.idb.management(medium.id)?.is_other_cells() {
@@ -145,7 +151,8 @@ impl Cell {
         let needed = self.needed()?;
         let is_others_gone = gone.keys().any(|id| others.contains(id));
         let last = if is_others_gone { self.last_complete()? } else { HashSet::new() };
-        let mut claims = match is_others_gone || gone.values().any(|of| of.changed) {
+        let is_part = |of: &Gone| of.changed || of.segments.is_some();
+        let mut claims = match is_others_gone || gone.values().any(is_part) {
             true => self.all_claims()?,
             false => Vec::new(),
         };
@@ -168,6 +175,9 @@ impl Cell {
                     of_last.filter(is_torn).map(|c| needed[&c.version]).collect()
                 }
                 true => lacking().map(|c| needed[&c.version]).collect(),
+                false if !of.changed && of.segments.is_some() => {
+                    lacking().map(|c| needed[&c.version]).collect()
+                }
                 false => {
                     let versions = self.idb.versions_on_medium(medium.id)?;
                     versions.iter().filter_map(|id| needed.get(id).copied()).collect()
@@ -191,6 +201,30 @@ impl Cell {
             away.push(found);
         }
         Ok(away)
+    }
+
+    /// What of an array of tapes cannot be read as one that has it vanished, and others are known to lack it.
+    fn gone_with_vanished(&self, medium: &Medium, management: &Management) -> Result<Option<Gone>> {
+        let lacking = self.incomplete_tapes(medium.id)?;
+        let Some(since) = lacking.iter().map(|(_, since)| *since).min() else { return Ok(None) };
+        let is_incomplete = |tape: &TapeAddress| lacking.iter().any(|(of, _)| of == tape);
+        let is_here = |tape: &TapeAddress| self.is_tape_here(tape);
+        let names: Vec<String> =
+            vanished(medium, management, &is_here, &is_incomplete).iter().map(tape_name).collect();
+        if names.is_empty() || other_host(&self.idb, medium).is_some() {
+            return Ok(None);
+        }
+        let lacking: Vec<String> = lacking.iter().map(|(tape, _)| tape_name(tape)).collect();
+        let why = format!(
+            "its tapes are not there: {}; others lack some of what is on them: {}",
+            names.join(", "),
+            lacking.join(", ")
+        );
+        let mut segments = self.idb.segments_of_medium(medium.id)?;
+        segments.retain(|segment| segment.number >= since);
+        let segments = Some(segments.into_iter().map(|segment| segment.id).collect());
+        let (changed, is_marked, is_moved) = (false, false, false);
+        Ok(Some(Gone { why, changed, is_marked, segments, is_moved }))
     }
 
     /// The last complete version of each object, of which no medium lost anything for good, with all that these build on.

@@ -39,6 +39,8 @@ pub struct RaitDevice {
     /// What suits all members; nothing where it is not known of one.
     speeds: Option<Speeds>,
     next: u32,
+    /// The first segment that was begun and is not committed yet: a member that fails may lack it.
+    uncommitted: Option<u32>,
     /// The next segment's number was given by an array that this one is a member of.
     is_told: bool,
     stripe: Stripe,
@@ -81,6 +83,7 @@ impl RaitDevice {
             segment_size: None,
             speeds: None,
             next: 1,
+            uncommitted: None,
             is_told: false,
             stripe: Stripe::default(),
         };
@@ -103,7 +106,7 @@ impl RaitDevice {
                 Err(e @ DeviceError::NoThread(_)) => return Err(e),
                 Err(e) => {
                     device.members.push(None);
-                    device.note(member, name, e);
+                    device.note(member, name, e, None);
                 }
             }
         }
@@ -124,8 +127,15 @@ impl RaitDevice {
         self.members.iter().any(Option::is_none)
     }
 
-    fn note(&mut self, member: usize, device: String, error: DeviceError) {
-        self.lost.lock().push(LostMember { member, device, error: error.to_string() });
+    fn note(
+        &mut self,
+        member: usize,
+        device: String,
+        error: DeviceError,
+        since: Option<SegmentNumber>,
+    ) {
+        let (is_away, text) = (error.spares_medium(), error.to_string());
+        self.lost.lock().push(LostMember { member, device, error: text, is_away, since });
         self.last_failure = Some(error);
     }
 
@@ -142,7 +152,10 @@ impl RaitDevice {
         self.left_drives.extend(drives);
         match error.unwrap_or_else(gone) {
             full @ DeviceError::Tape(TapeError::EndOfMedium { .. }) => self.full = Some(full),
-            error => self.note(member, name, error),
+            error => {
+                let since = self.uncommitted.unwrap_or(self.next);
+                self.note(member, name, error, Some(SegmentNumber(since)));
+            }
         }
     }
 
@@ -305,6 +318,7 @@ impl Device for RaitDevice {
 
     fn begin_segment(&mut self) -> Result<SegmentNumber, DeviceError> {
         let number = self.take_number();
+        self.uncommitted.get_or_insert(number.0);
         self.stripe = Stripe::default();
         self.tell_all(|_| Order::Begin(number), false)?;
         Ok(number)
@@ -336,7 +350,9 @@ impl Device for RaitDevice {
     }
 
     fn commit(&mut self) -> Result<(), DeviceError> {
-        self.tell_all(|_| Order::Commit, true)
+        self.tell_all(|_| Order::Commit, true)?;
+        self.uncommitted = None;
+        Ok(())
     }
 
     fn salvage(&mut self) -> Result<SegmentNumber, DeviceError> {
@@ -359,10 +375,8 @@ impl Device for RaitDevice {
         self.commits_each_segment
     }
 
-    fn take_lost(&mut self) -> Vec<(String, String)> {
-        let lost = std::mem::take(&mut *self.lost.lock());
-        let name = |l: &LostMember| format!("member {} ({})", l.member + 1, l.device);
-        lost.into_iter().map(|l| (name(&l), l.error)).collect()
+    fn take_lost(&mut self) -> Vec<LostMember> {
+        std::mem::take(&mut *self.lost.lock())
     }
 
     fn drive_sessions(&mut self) -> Vec<DriveSession> {

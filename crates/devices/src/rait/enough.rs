@@ -13,18 +13,21 @@ pub(super) fn wait_for_enough(host: &DeviceHost, array: &ArrayAddress) {
     let is_waited_for = |tape: &TapeAddress| Tape::of(host, tape).is_patient();
     let absent: Vec<TapeAddress> =
         address.tapes().into_iter().filter(|t| is_waited_for(t) && is_absent(host, t)).collect();
-    let Some(first) = absent.first() else { return };
-    if !is_enough(host, array) {
+    let wanted: Vec<&TapeAddress> =
+        absent.iter().filter(|tape| !host.is_incomplete(tape)).collect();
+    if let Some(first) = wanted.first()
+        && !is_enough(host, array)
+    {
         let library = first.library.to_string();
-        let names: Vec<&str> = absent.iter().filter_map(|tape| tape.tape.as_deref()).collect();
-        let wanted = match &names[..] {
+        let names: Vec<&str> = wanted.iter().filter_map(|tape| tape.tape.as_deref()).collect();
+        let named = match &names[..] {
             [one] => format!("tape {one}"),
             all => format!("some of tapes {}, until the array has enough of them", all.join(", ")),
         };
-        let devices: Vec<String> = absent.iter().map(ToString::to_string).collect();
+        let devices: Vec<String> = wanted.iter().map(ToString::to_string).collect();
         let idle = || host.core().tapes.give_back_idle();
         // Where they do not come, opening the array says so.
-        let _ = host.operator().insist_on_some(&devices, &library, &wanted, &idle, &mut || {
+        let _ = host.operator().insist_on_some(&devices, &library, &named, &idle, &mut || {
             absent.iter().for_each(|tape| host.look_again(&tape.library));
             is_enough(host, array).then_some(()).ok_or(Refused::Empty(()))
         });
@@ -46,7 +49,7 @@ fn is_enough(host: &DeviceHost, array: &ArrayAddress) -> bool {
     let lacks = |member: &&Address| match member {
         // Which tape of a library it is, is not known.
         Address::Tape(tape) if tape.tape.is_none() => !host.is_by_hand(tape).unwrap_or(false),
-        Address::Tape(tape) => is_absent(host, tape),
+        Address::Tape(tape) => is_absent(host, tape) || host.is_incomplete(tape),
         Address::Array(inner) => !is_enough(host, inner),
         Address::File(path) => !path.exists(),
         Address::Null { .. } => true,

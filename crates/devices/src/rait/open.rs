@@ -348,8 +348,10 @@ fn assemble(
                 addresses.push(name);
                 let error = other.and_then(Result::err);
                 let text = error.as_ref().map_or_else(String::new, ToString::to_string);
+                let is_away = error.as_ref().is_some_and(DeviceError::spares_medium);
                 failure = failure.or(error);
-                members.push(Err(LostMember { member: place, device, error: text }));
+                let (member, error, since) = (place, text, None);
+                members.push(Err(LostMember { member, device, error, is_away, since }));
             }
         }
     }

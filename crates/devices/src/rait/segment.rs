@@ -110,8 +110,9 @@ impl ArraySegment {
         let tail = len.saturating_sub(map.member_at(*place, map.stripes()));
         let catalog_blocks = end.blocks.saturating_sub(end.data_blocks).saturating_sub(2);
         let (segment, end_len) = (end.segment, *end_len);
-        let (is_member, ahead, unread) =
-            (header.array.is_some(), Mutex::default(), Mutex::default());
+        // What members that are away may have is not damaged for all that is known.
+        let unread = Mutex::new(state.away().1);
+        let (is_member, ahead) = (header.array.is_some(), Mutex::default());
         let it = Self {
             state,
             map,

@@ -15,6 +15,7 @@ use capstan_format::block::BlockKind;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::lock::VersionLock;
 use capstan_format::record::{MediumHeader, decode_record};
+use capstan_tape::TapeError;
 use parking_lot::Mutex;
 
 use super::segment::{ArraySegment, Part};
@@ -174,15 +175,17 @@ impl RaitStorage {
                 }
             }
         }
+        let away = self.state.away().1;
         if parts.iter().all(Option::is_none) {
             let first = failures.into_iter().next().map(|f| f.1);
-            return Err(first.unwrap_or_else(|| io::ErrorKind::NotFound.into()));
+            return Err(or_away(first.unwrap_or_else(|| io::ErrorKind::NotFound.into()), away));
         }
         for (place, _) in failures {
             self.state.repaired(place, |r| r.files += 1);
         }
         let header = self.header();
         ArraySegment::open(self.state.clone(), self.state.layout, &header, parts)
+            .map_err(|e| or_away(e, away))
     }
 
     /// Does something on all members that are there. One that fails is left, while enough remain; that something is not
@@ -264,7 +267,17 @@ impl State {
         if let Some(member) = self.members.lock().get_mut(place) {
             *member = None;
         }
-        self.lost.lock().push(LostMember { member: place, device: name, error: why.to_string() });
+        let tape = why.get_ref().and_then(|e| e.downcast_ref::<TapeError>());
+        let is_away = tape.is_some_and(|e| e.is_away() || e.spares_tape());
+        let (member, device, error, since) = (place, name, why.to_string(), None);
+        self.lost.lock().push(LostMember { member, device, error, is_away, since });
+    }
+
+    /// How many members are lost for reasons that tell nothing of what is on them, and the first such reason.
+    pub fn away(&self) -> (usize, Option<String>) {
+        let lost = self.lost.lock();
+        let away = || lost.iter().filter(|of| of.is_away);
+        (away().count(), away().next().map(|of| format!("{} is lost: {}", of.name(), of.error)))
     }
 
     /// Notes what had to be made up for.
@@ -382,6 +395,20 @@ impl Storage for RaitStorage {
         true
     }
 
+    fn may_be_away(&self, number: SegmentNumber) -> io::Result<bool> {
+        let (away, data) = (self.state.away().0, self.state.layout.data());
+        let mut holding = 0;
+        let mut more = 0;
+        for member in self.there() {
+            let is_listed = member.segments().is_ok_and(|all| all.contains(&number));
+            match is_listed && member.storage.holds(number)? {
+                true => holding += 1,
+                false => more += usize::from(member.storage.may_be_away(number)?),
+            }
+        }
+        Ok(holding < data && holding + more + away >= data)
+    }
+
     fn check_spare(&self, name: &str) -> io::Result<()> {
         if segment_number(name, SUFFIX).is_some() {
             self.open_segment(name)?.check_spare();
@@ -454,6 +481,16 @@ impl Storage for RaitStorage {
             problems.extend(member.storage.problems());
         }
         problems
+    }
+}
+
+/// The error for a segment of which too little is there: where members are away, these may have it.
+fn or_away(e: io::Error, away: Option<String>) -> io::Error {
+    match (e.kind(), away) {
+        (io::ErrorKind::NotFound | io::ErrorKind::InvalidData, Some(why)) => {
+            io::Error::other(TapeError::Unreachable(why.into()))
+        }
+        _ => e,
     }
 }
 

@@ -101,6 +101,8 @@ impl Node {
                 member: place,
                 device: format!("m{place}"),
                 error: "gone".to_owned(),
+                is_away: false,
+                since: None,
             }),
         };
         let members = members.iter().enumerate().map(open).collect();

@@ -34,4 +34,5 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (30, "rebuilt members", include_str!("../../migrations/0030_rebuilt_members.sql")),
     (31, "lost members", include_str!("../../migrations/0031_lost_members.sql")),
     (32, "exported tapes", include_str!("../../migrations/0032_exported_tapes.sql")),
+    (33, "lost members since", include_str!("../../migrations/0033_lost_members_since.sql")),
 ];

@@ -1,7 +1,7 @@
 //! What is known of members of arrays on tape, whose headers stay: which took the place of others, and which are lost.
 
 use capstan_format::array::RebuiltMember;
-use capstan_format::id::MediumId;
+use capstan_format::id::{MediumId, SegmentNumber};
 
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault, Row};
@@ -17,6 +17,8 @@ pub struct LostMember {
     pub device: String,
     /// Why.
     pub why: String,
+    /// The first segment of the array that it may lack; nothing where it lacks none for all that is known, and only was not there.
+    pub since: Option<SegmentNumber>,
 }
 
 impl Idb {
@@ -27,13 +29,14 @@ impl Idb {
             forget_lost(conn, &id).await?;
             for of in lost {
                 sql::query(
-                    "INSERT INTO lost_members (medium_id, member, device, why) \
-                     VALUES ($1, $2, $3, $4) ON CONFLICT (medium_id, member) DO NOTHING",
+                    "INSERT INTO lost_members (medium_id, member, device, why, since) \
+                     VALUES ($1, $2, $3, $4, $5) ON CONFLICT (medium_id, member) DO NOTHING",
                 )
                 .bind(&id)
                 .bind(i64::from(of.member))
                 .bind(&of.device)
                 .bind(&of.why)
+                .bind(of.since.map(|number| i64::from(number.0)))
                 .execute(&mut *conn)
                 .await?;
             }
@@ -51,6 +54,8 @@ impl Idb {
                     member: decode::count(row, "member")?,
                     device: row.try_get("device")?,
                     why: row.try_get("why")?,
+                    since: decode::count_opt(row, "since")?
+                        .map(|n| SegmentNumber(u32::try_from(n).unwrap_or(u32::MAX))),
                 })
             };
             rows.iter().map(member).collect()
@@ -135,6 +140,7 @@ mod tests {
             member,
             device: "vtape:/v?tape=A".to_owned(),
             why: why.to_owned(),
+            since: (member > 0).then_some(SegmentNumber(member)),
         };
         idb.put_lost_members(array, &[lost(2, "away"), lost(0, "it's cut")]).unwrap();
         idb.put_lost_members(id(8), &[lost(1, "away")]).unwrap();

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use capstan_devices::Device;
+use capstan_devices::rait::LostMember;
 use capstan_engine::threads;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::{Follows, MediumHeader};
@@ -54,14 +55,14 @@ impl Member {
 }
 
 /// What was lost, while a session goes on without it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LostPart {
     /// A mirror.
     Mirror,
     /// Segments that the others have: its medium was full before it had them, and they cannot be written anew.
     Segments,
     /// A member of an array, whose others are written.
-    Member,
+    Member(LostMember),
     /// The spool before a tape, which has all of it none the less.
     Spool,
 }
@@ -210,10 +211,10 @@ impl Mirrors {
                 let lost = LostMirror { medium, label, error, part: LostPart::Spool };
                 self.lost.lock().push(lost);
             }
-            for (part, error) in member.device.take_lost() {
+            for of in member.device.take_lost() {
                 let (medium, label) = (member.medium.medium, &member.medium.label);
-                let label = format!("{part} of {label}");
-                let lost = LostMirror { medium, label, error, part: LostPart::Member };
+                let (label, error) = (format!("{} of {label}", of.name()), of.error.clone());
+                let lost = LostMirror { medium, label, error, part: LostPart::Member(of) };
                 self.lost.lock().push(lost);
             }
         }

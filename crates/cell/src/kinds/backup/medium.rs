@@ -420,9 +420,7 @@ impl Cell {
                 // By the label that it has here: its own may be another medium's.
                 header.label = self.put_medium_of(&device.placed(address), &header)?.label;
                 if matches!(address, Address::Array(_)) && address.is_sequential() {
-                    let lost = device.lost_members().into_iter();
-                    let lost = lost.map(|of| (of.member, of.device, of.error)).collect();
-                    self.note_lost_members(header.medium, lost)?;
+                    self.note_not_written(header.medium, device.lost_members())?;
                 }
                 self.record_unknown(device.medium(), &Ears::new(observer))?;
                 let held = hold.then(|| device.hold()).transpose()?;
@@ -532,12 +530,14 @@ pub(super) fn say_lost(what: &str, error: &str, ears: &Ears<'_>) {
 }
 
 /// Says which mirrors, members of arrays and spools were lost since it was asked; returns how many that backups lie on.
-pub(crate) fn say_all_lost(lost: &LostMirrors, ears: &Ears<'_>) -> u64 {
+pub(crate) fn say_all_lost(cell: &Cell, lost: &LostMirrors, ears: &Ears<'_>) -> u64 {
     let lost = std::mem::take(&mut *lost.lock());
     for m in &lost {
         let error = &m.error;
-        match m.part {
-            LostPart::Member => {
+        match &m.part {
+            LostPart::Member(of) => {
+                // Where that cannot be recorded, it is found again.
+                let _ = cell.note_failed_member(m.medium, of.clone());
                 let text = format!("this member is not written any more, the others are: {error}");
                 ears.say(Code::MemberLost, "media agent", &m.label, text);
             }

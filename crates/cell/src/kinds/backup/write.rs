@@ -114,7 +114,7 @@ impl Cell {
         );
         let lost_mirrors = writer.lost_mirrors();
         let say_lost_mirrors = || {
-            mirrors_lost.fetch_add(say_all_lost(&lost_mirrors, ears), Relaxed);
+            mirrors_lost.fetch_add(say_all_lost(self, &lost_mirrors, ears), Relaxed);
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let streams: usize = jobs.iter().map(|job| job.plan.streams).sum();

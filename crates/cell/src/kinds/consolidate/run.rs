@@ -272,7 +272,7 @@ impl<'a> Run<'a> {
         let (lost, drives) = (transfer.lost_mirrors(), transfer.drives());
         let finished = transfer.finish();
         on.drives.lock().append(&mut drives.lock());
-        say_all_lost(&lost, self.ears);
+        say_all_lost(self.cell, &lost, self.ears);
         if finished.is_err() {
             sent.take_back(&mut going.live, &mut going.positions);
         }
@@ -357,7 +357,7 @@ impl<'a> Run<'a> {
         let (lost, drives) = (writer.lost_mirrors(), writer.drives());
         let written = writer.finish(end);
         on.drives.lock().append(&mut drives.lock());
-        say_all_lost(&lost, self.ears);
+        say_all_lost(self.cell, &lost, self.ears);
         let written = written?;
         handed?.map_err(|_| WriteError::Thread)?;
         Ok((rows.counted, written.bytes))

@@ -154,7 +154,7 @@ impl Cell {
         let drives = std::mem::take(&mut *drives.lock());
         moves.say(ears);
         self.say_changed(ears);
-        let degraded = say_all_lost(&lost_members, ears) > 0;
+        let degraded = say_all_lost(self, &lost_members, ears) > 0;
         let committed = committed.load(Relaxed);
         let mut replicas = Vec::new();
         for work in works {

@@ -132,10 +132,19 @@ fn pick(view: &VersionView<'_>, medium: MediumId, counted: &Counted) -> Result<P
         info.management.exported_us.is_some() && info.tapes.iter().all(|t| t.place.is_none());
     let to_bring: Vec<String> = cell.tapes_away(medium)?.iter().map(tape_name).collect();
     let is_wanted = |t: &&TapeAt| t.place.is_some() || to_bring.contains(&t.device);
-    let tapes: Vec<TapeAt> = match &info.tapes[..] {
+    let mut tapes: Vec<TapeAt> = match &info.tapes[..] {
         [one] => vec![one.clone()],
         all => all.iter().filter(is_wanted).cloned().collect(),
     };
+    // One that lacks something is fetched for nothing where the others are enough.
+    if let Ok(Address::Array(array)) = row.device.parse() {
+        let lacks = cell.incomplete_tapes(medium)?;
+        let lacks: Vec<String> = lacks.iter().map(|(tape, _)| tape_name(tape)).collect();
+        let is_whole = |tape: &&TapeAt| !lacks.contains(&tape.device);
+        if tapes.iter().filter(is_whole).count() >= array.layout.data() {
+            tapes.retain(|tape| is_whole(&tape));
+        }
+    }
     let place = if info.tapes.len() > 1 { places_shown(&tapes) } else { place_shown(&info) };
     let of = |tape: &TapeAt| PickedTape {
         barcode: tape.barcode.clone(),
@@ -149,7 +158,7 @@ fn pick(view: &VersionView<'_>, medium: MediumId, counted: &Counted) -> Result<P
         label: row.label.clone(),
         barcode: if let [tape] = &tapes[..] { Some(tape.barcode.clone()) } else { None },
         place,
-        away: info.absent.is_some() || is_tape && is_out,
+        away: info.absent.is_some() || is_tape && is_out || !to_bring.is_empty(),
         device: row.device,
         files: counted.files,
         bytes: counted.bytes,

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use capstan_devices::address::Address;
+use capstan_devices::rait::LostMember as Lost;
 use capstan_devices::rait::open::{KnownMembers, Opened};
 use capstan_engine::message::shell_word;
 use capstan_format::array::RebuiltMember;
@@ -12,9 +13,6 @@ use capstan_idb::{LostMember, Medium};
 
 use crate::Cell;
 use crate::error::Result;
-
-/// The place, the device and the fault of a member.
-pub(crate) type Lost = (usize, String, String);
 
 /// The members of arrays, as a cell knows them.
 pub(crate) struct Members<'c> {
@@ -31,16 +29,42 @@ impl Cell {
 
 impl Cell {
     /// Notes which members of an array of tapes were not written, for status to say, which loads no tape.
-    pub(crate) fn note_lost_members(&self, array: MediumId, lost: Vec<Lost>) -> Result<()> {
+    pub(super) fn note_lost_members(&self, array: MediumId, lost: &[LostMember]) -> Result<()> {
+        match self.idb.lost_members(array)? == lost {
+            true => Ok(()),
+            false => Ok(self.idb.put_lost_members(array, lost)?),
+        }
+    }
+
+    /// The same of an array that is about to be written: these members are not.
+    pub(crate) fn note_not_written(&self, array: MediumId, lost: Vec<Lost>) -> Result<()> {
         let known = self.idb.lost_members(array)?;
-        let lost: Vec<LostMember> = lost
-            .into_iter()
-            .map(|(member, device, why)| LostMember { member: member as u32, device, why })
-            .collect();
-        if known == lost {
+        let next = self.idb.last_segment_number(array)?.map_or(1, |last| last.0.saturating_add(1));
+        let mut noted = Vec::new();
+        for of in lost {
+            let of_before = since_known(&known, of.member as u32, &of.device);
+            // What one that is there lacks was not looked at one by one.
+            let since = of_before.unwrap_or(SegmentNumber(if of.is_away { next } else { 0 }));
+            noted.push(lost_member(of, since));
+        }
+        self.note_lost_members(array, &noted)
+    }
+
+    /// Notes that a member of an array of tapes failed while it was written.
+    pub(crate) fn note_failed_member(&self, array: MediumId, failed: Lost) -> Result<()> {
+        let is_of_tapes = |row: &Medium| {
+            matches!(row.device.parse(), Ok(a @ Address::Array(_)) if a.is_sequential())
+        };
+        if !self.idb.medium(array)?.is_some_and(|row| is_of_tapes(&row)) {
             return Ok(());
         }
-        Ok(self.idb.put_lost_members(array, &lost)?)
+        let mut known = self.idb.lost_members(array)?;
+        let of_before = since_known(&known, failed.member as u32, &failed.device);
+        let Some(since) = of_before.into_iter().chain(failed.since).min() else { return Ok(()) };
+        known.retain(|of| of.member != failed.member as u32);
+        known.push(lost_member(failed, since));
+        known.sort_by_key(|of| of.member);
+        self.note_lost_members(array, &known)
     }
 
     /// What was wrong with the members of an array of tapes when it was last written, or looked at.
@@ -63,8 +87,28 @@ impl Cell {
                 medium.label
             )
         };
-        Ok(self.idb.lost_members(medium.id)?.into_iter().map(said).collect())
+        // That one is not here which was taken away on record is no fault.
+        let management = self.idb.management(medium.id)?;
+        let is_out =
+            |of: &LostMember| of.since.is_none() && management.tape_exported(&of.device).is_some();
+        let lost = self.idb.lost_members(medium.id)?.into_iter();
+        Ok(lost.filter(|of| !is_out(of)).map(said).collect())
     }
+}
+
+/// The first segment that a member lacks, as it was known before.
+pub(super) fn since_known(
+    known: &[LostMember],
+    member: u32,
+    device: &str,
+) -> Option<SegmentNumber> {
+    let is_it = |of: &&LostMember| of.member == member && of.device == device;
+    known.iter().find(is_it).and_then(|of| of.since)
+}
+
+fn lost_member(of: Lost, since: SegmentNumber) -> LostMember {
+    let (member, since) = (of.member as u32, Some(since));
+    LostMember { member, device: of.device, why: of.error, since }
 }
 
 impl Members<'_> {

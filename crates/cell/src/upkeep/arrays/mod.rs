@@ -16,8 +16,9 @@ use capstan_devices::rait::rebuild::{self, Rebuilt};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
-use capstan_idb::Medium;
+use capstan_idb::{LostMember, Medium};
 
+use self::members::since_known;
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::observe::{Observer, Progress, Stop};
@@ -163,9 +164,18 @@ impl Cell {
         if !is_it || !info.device.parse::<Address>().is_ok_and(|device| is_tape(&device)) {
             return Ok(());
         }
+        let known = self.idb.lost_members(*id)?;
         let members = info.members.iter().enumerate().filter(|(_, m)| m.state() != "whole");
-        let lost = members.map(|(place, of)| (place, of.device.clone(), of.fault())).collect();
-        self.note_lost_members(*id, lost)
+        let lost = members.map(|(place, of)| {
+            let (member, device) = (place as u32, of.device.clone());
+            // What one lacks that is not here cannot be seen.
+            let since = match of.medium {
+                Some(_) => of.lacking.first().copied(),
+                None => since_known(&known, member, &device),
+            };
+            LostMember { member, device, why: of.fault(), since }
+        });
+        self.note_lost_members(*id, &lost.collect::<Vec<_>>())
     }
 
     /// How the array is that a medium is, if it is one and nobody has to load tapes for it.

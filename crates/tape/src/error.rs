@@ -227,6 +227,9 @@ pub enum TapeError {
         /// What is there instead, if anything, and what to do.
         problem: String,
     },
+    /// What is wanted is not on this tape, and may be on others of its array that are not there, in words that say which.
+    #[error("{0}")]
+    OthersAway(String),
     /// What was asked of a library cannot be done as asked.
     #[error("library {library}: {problem}")]
     Library {
@@ -240,7 +243,7 @@ pub enum TapeError {
 impl TapeError {
     /// Whether the tape is not where it is wanted, and may be brought there.
     pub fn is_away(&self) -> bool {
-        matches!(self, Self::Away { .. } | Self::NoTape { .. })
+        matches!(self, Self::Away { .. } | Self::NoTape { .. } | Self::OthersAway(_))
     }
 
     /// Whether a drive, a tape or a robot failed; else it was asked for what cannot be done.

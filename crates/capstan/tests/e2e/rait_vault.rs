@@ -358,7 +358,10 @@ fn an_incomplete_tape_is_not_enough_while_a_whole_one_is_out() {
     let status = run(&lab, "status");
     assert!(!status.stdout.contains("damaged"), "{}", status.stdout);
     let verified = run(&lab, "verify t -q");
-    assert!(!verified.stderr.contains("medium-changed"), "{}", verified.stderr);
+    for code in ["medium-changed", "device-failed"] {
+        assert!(!verified.stderr.contains(code), "{}", verified.stderr);
+    }
+    assert!(verified.stderr.contains("needs tape V00001L9"), "{}", verified.stderr);
     assert!(!run(&lab, "status").stdout.contains("damaged"));
     // An import forgets nothing.
     let device = json(&lab, "media show V00001L9 --json")["device"].as_str().unwrap().to_owned();

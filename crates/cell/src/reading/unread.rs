@@ -63,6 +63,7 @@ pub(crate) fn code_of_read(e: &ReadError) -> Code {
 fn code_of(e: Option<&TapeError>) -> Code {
     match e {
         Some(e) if e.needs_key() => Code::NeedsKey,
+        Some(e) if e.is_away() => Code::Away,
         _ => Code::DeviceFailed,
     }
 }

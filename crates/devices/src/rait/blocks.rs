@@ -19,6 +19,16 @@ pub(super) enum Found {
     Nothing,
 }
 
+/// Whether a block could be had.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Made {
+    Whole,
+    /// It could not, and could if members that are away are whole.
+    Away,
+    /// Too little is left of it.
+    Lost,
+}
+
 impl ArraySegment {
     /// A block that all members have, from one of them: block 0, or so far behind the data.
     pub(super) fn read_common_of(
@@ -86,7 +96,7 @@ impl ArraySegment {
     fn read_of(&self, part: &Part, out: &mut [u8], at: u64) -> usize {
         part.file.read_at(out, at).unwrap_or_else(|e| {
             let tape = e.get_ref().and_then(|e| e.downcast_ref::<TapeError>());
-            if let Some(tape) = tape.filter(|tape| tape.spares_tape()) {
+            if let Some(tape) = tape.filter(|tape| tape.spares_tape() || tape.is_away()) {
                 self.unread.lock().get_or_insert_with(|| tape.to_string());
             }
             0
@@ -144,12 +154,12 @@ impl ArraySegment {
         Stamp { role, member, stripe: stripe.into(), crc }.put(block);
     }
 
-    pub(super) fn make_up(&self, stripe: u32, role: usize, out: &mut [u8], found: Found) -> bool {
+    pub(super) fn make_up(&self, stripe: u32, role: usize, out: &mut [u8], found: Found) -> Made {
         self.make_up_with(stripe, role, out, found, &|_| None)
     }
 
     /// Computes a block from the others of its stripe, if it is not whole; `at_hand` has those that were read already.
-    /// What is damaged stays as it is, and what is not there is zeros, where the others are not enough: false then.
+    /// What is damaged stays as it is, and what is not there is zeros, where the others are not enough.
     pub(super) fn make_up_with<'a>(
         &self,
         stripe: u32,
@@ -157,19 +167,19 @@ impl ArraySegment {
         out: &mut [u8],
         found: Found,
         at_hand: &dyn Fn(usize) -> Option<&'a [u8]>,
-    ) -> bool {
+    ) -> Made {
         if matches!(found, Found::Whole) {
-            return true;
+            return Made::Whole;
         }
-        if self.compute(stripe, role, out, at_hand).is_none() {
+        let made = self.compute(stripe, role, out, at_hand);
+        if made != Made::Whole {
             let place = self.map.layout().member_of(stripe, role);
             self.state.repaired(place, |r| r.lost_blocks += 1);
             if matches!(found, Found::Nothing) {
                 out.fill(0);
             }
-            return false;
         }
-        true
+        made
     }
 
     fn compute<'a>(
@@ -178,10 +188,10 @@ impl ArraySegment {
         role: usize,
         out: &mut [u8],
         at_hand: &dyn Fn(usize) -> Option<&'a [u8]>,
-    ) -> Option<()> {
+    ) -> Made {
         let layout = self.map.layout();
         if layout.level() == Level::Mirror {
-            return None;
+            return self.not_made(stripe, role, vec![false; layout.members()]);
         }
         let mut have = vec![false; layout.members()];
         let mut read: Vec<Option<Buffer>> = (0..layout.members()).map(|_| None).collect();
@@ -202,10 +212,13 @@ impl ArraySegment {
                 read[other] = Some(block);
             }
         }
+        let Some(recipe) = recipe(layout, &have, role) else {
+            return self.not_made(stripe, role, have);
+        };
         let mut sum = vec![0; out.len()];
-        for (other, factor) in recipe(layout, &have, role)? {
+        for (other, factor) in recipe {
             let len = self.map.len_of(stripe, other) as usize;
-            let block = at_hand(other).or(read[other].as_deref())?;
+            let Some(block) = at_hand(other).or(read[other].as_deref()) else { return Made::Lost };
             let content = block.get(HEADER_LEN..len).unwrap_or_default();
             // Beyond its end a block is zeros.
             let len = content.len().min(out.len() - HEADER_LEN);
@@ -214,7 +227,24 @@ impl ArraySegment {
         let crc = Stamp::crc_of(&sum);
         out.copy_from_slice(&sum);
         self.put_header(stripe, role, crc, out);
-        Some(())
+        Made::Whole
+    }
+
+    /// What a block is that those others of its stripe which are there do not make up for.
+    fn not_made(&self, stripe: u32, role: usize, mut have: Vec<bool>) -> Made {
+        let layout = self.map.layout();
+        let away = self.state.away();
+        // Every member of a mirror has the same block.
+        if away.is_empty() || layout.level() == Level::Mirror {
+            return if away.is_empty() { Made::Lost } else { Made::Away };
+        }
+        for member in away {
+            have[layout.role_of(stripe, member)] = true;
+        }
+        match have[role] || recipe(layout, &have, role).is_some() {
+            true => Made::Away,
+            false => Made::Lost,
+        }
     }
 
     /// Reads what is spare: parity, and what all members have on each of them. What is damaged is noted.
@@ -253,7 +283,7 @@ impl ArraySegment {
         let role = self.map.layout().role_of(stripe, member);
         match self.read_block(stripe, role, out) {
             Found::Whole => Some(()),
-            _ => self.compute(stripe, role, out, &|_| None),
+            _ => (self.compute(stripe, role, out, &|_| None) == Made::Whole).then_some(()),
         }
     }
 }

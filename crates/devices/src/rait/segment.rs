@@ -15,7 +15,7 @@ use capstan_format::record::MediumHeader;
 use capstan_tape::TapeError;
 use parking_lot::Mutex;
 
-use super::blocks::Found;
+use super::blocks::{Found, Made};
 use super::ends::{find_end, invalid, map_of};
 use super::storage::State;
 use crate::storage::ReadFile;
@@ -52,8 +52,8 @@ struct Ahead {
     last: Option<u32>,
     stripe: Option<u32>,
     blocks: Vec<Buffer>,
-    /// Those of its blocks that are not whole, and could not be made up for.
-    lost: Vec<usize>,
+    /// Those of its blocks that are not whole, and could not be made up for; and whether members that are away may have what lacks.
+    lost: Vec<(usize, Made)>,
     /// A block that only a part was asked of: where it begins, its length, its bytes.
     partial: Option<(u64, usize, Buffer)>,
 }
@@ -104,15 +104,16 @@ impl ArraySegment {
         // Members that wrote without each other may have other segments of that number: what most have is it.
         let votes = |id| ends.iter().filter(|(_, end, _)| end.segment == id).count();
         let chosen = ends.iter().rev().max_by_key(|(_, end, _)| votes(end.segment));
-        let Some((place, end, end_len)) = chosen else { return Err(failure) };
+        let Some((place, end, end_len)) = chosen else {
+            return Err(state.or_away(failure, parts.iter().flatten().count()));
+        };
         let map = map_of(layout, header.array.as_ref(), block_size, end).map_err(invalid)?;
         let len = parts[*place].as_ref().map_or(Ok(0), |p| p.file.len())?;
         let tail = len.saturating_sub(map.member_at(*place, map.stripes()));
         let catalog_blocks = end.blocks.saturating_sub(end.data_blocks).saturating_sub(2);
         let (segment, end_len) = (end.segment, *end_len);
-        // What members that are away may have is not damaged for all that is known.
-        let unread = Mutex::new(state.away().1);
-        let (is_member, ahead) = (header.array.is_some(), Mutex::default());
+        let (is_member, ahead, unread) =
+            (header.array.is_some(), Mutex::default(), Mutex::default());
         let it = Self {
             state,
             map,
@@ -184,24 +185,31 @@ impl ArraySegment {
         Some(Piece { what: What::Common(Some(from)), at: catalog_at + from, len: len as usize })
     }
 
-    /// Reads a block, as far as it is there. An error where it is not whole and a drive failed, which tells nothing of the block.
+    /// Reads a block, as far as it is there. An error where it is not whole, and members that are away may have it, or a drive failed,
+    /// which tells nothing of the block.
     fn load(&self, piece: &Piece, out: &mut [u8]) -> io::Result<()> {
-        let is_whole = match piece.what {
+        let made = match piece.what {
             What::Data(index) => self.load_data(index, out),
             What::Common(behind) => self.load_common(behind, out),
         };
-        match self.unread.lock().as_ref().filter(|_| !is_whole) {
+        if made == Made::Whole {
+            return Ok(());
+        }
+        if let Some(why) = self.state.why_away().filter(|_| made == Made::Away) {
+            return Err(io::Error::other(TapeError::OthersAway(why)));
+        }
+        match &*self.unread.lock() {
             Some(why) => Err(io::Error::other(TapeError::Unreachable(why.clone().into()))),
             None => Ok(()),
         }
     }
 
     /// A block that all members have, from the first that has it whole.
-    fn load_common(&self, behind: Option<u64>, out: &mut [u8]) -> bool {
+    fn load_common(&self, behind: Option<u64>, out: &mut [u8]) -> Made {
         let mut damaged: Option<Vec<u8>> = None;
         for place in 0..self.parts.len() {
             match self.read_common_of(place, behind, out) {
-                Found::Whole => return true,
+                Found::Whole => return Made::Whole,
                 Found::Damaged => {
                     damaged.get_or_insert_with(|| out.to_vec());
                 }
@@ -213,10 +221,13 @@ impl ArraySegment {
             Some(bytes) => out.copy_from_slice(&bytes),
             None => out.fill(0),
         }
-        false
+        match self.state.away().is_empty() {
+            true => Made::Lost,
+            false => Made::Away,
+        }
     }
 
-    fn load_data(&self, index: u32, out: &mut [u8]) -> bool {
+    fn load_data(&self, index: u32, out: &mut [u8]) -> Made {
         let (stripe, role) = self.map.place_of(index);
         let mut ahead = self.ahead.lock();
         let follows = ahead.last.is_some_and(|last| index == last.wrapping_add(1));
@@ -230,7 +241,8 @@ impl ArraySegment {
             }
             if let Some(block) = ahead.blocks.get(role) {
                 out.copy_from_slice(&block[..out.len()]);
-                return !ahead.lost.contains(&role);
+                let lost = ahead.lost.iter().find(|of| of.0 == role);
+                return lost.map_or(Made::Whole, |of| of.1);
             }
         }
         drop(ahead);
@@ -268,10 +280,10 @@ impl ArraySegment {
                 let is_whole = whole.get(other).copied().unwrap_or(false);
                 is_whole.then(|| &ahead.blocks[other][..])
             };
-            let is_made = self.make_up_with(stripe, role, &mut block[..len], found, &at_hand);
+            let made = self.make_up_with(stripe, role, &mut block[..len], found, &at_hand);
             ahead.blocks[role] = block;
-            if !is_made {
-                ahead.lost.push(role);
+            if made != Made::Whole {
+                ahead.lost.push((role, made));
             }
         }
     }

@@ -175,17 +175,16 @@ impl RaitStorage {
                 }
             }
         }
-        let away = self.state.away().1;
         if parts.iter().all(Option::is_none) {
             let first = failures.into_iter().next().map(|f| f.1);
-            return Err(or_away(first.unwrap_or_else(|| io::ErrorKind::NotFound.into()), away));
+            let first = first.unwrap_or_else(|| io::ErrorKind::NotFound.into());
+            return Err(self.state.or_away(first, 0));
         }
         for (place, _) in failures {
             self.state.repaired(place, |r| r.files += 1);
         }
         let header = self.header();
         ArraySegment::open(self.state.clone(), self.state.layout, &header, parts)
-            .map_err(|e| or_away(e, away))
     }
 
     /// Does something on all members that are there. One that fails is left, while enough remain; that something is not
@@ -273,11 +272,27 @@ impl State {
         self.lost.lock().push(LostMember { member, device, error, is_away, since });
     }
 
-    /// How many members are lost for reasons that tell nothing of what is on them, and the first such reason.
-    pub fn away(&self) -> (usize, Option<String>) {
+    /// The places of members that are lost for reasons that tell nothing of what is on them.
+    pub fn away(&self) -> Vec<usize> {
+        self.lost.lock().iter().filter(|of| of.is_away).map(|of| of.member).collect()
+    }
+
+    /// The first such reason.
+    pub fn why_away(&self) -> Option<String> {
         let lost = self.lost.lock();
-        let away = || lost.iter().filter(|of| of.is_away);
-        (away().count(), away().next().map(|of| format!("{} is lost: {}", of.name(), of.error)))
+        let first = lost.iter().find(|of| of.is_away);
+        first.map(|of| format!("{} is lost: {}", of.name(), of.error))
+    }
+
+    /// The error for a segment of which so many members have something, and too little: where members are away, these may have it.
+    pub fn or_away(&self, e: io::Error, there: usize) -> io::Error {
+        let is_enough = there + self.away().len() >= self.layout.data();
+        match (e.kind(), self.why_away()) {
+            (io::ErrorKind::NotFound | io::ErrorKind::InvalidData, Some(why)) if is_enough => {
+                io::Error::other(TapeError::OthersAway(why))
+            }
+            _ => e,
+        }
     }
 
     /// Notes what had to be made up for.
@@ -396,7 +411,7 @@ impl Storage for RaitStorage {
     }
 
     fn may_be_away(&self, number: SegmentNumber) -> io::Result<bool> {
-        let (away, data) = (self.state.away().0, self.state.layout.data());
+        let (away, data) = (self.state.away().len(), self.state.layout.data());
         let mut holding = 0;
         let mut more = 0;
         for member in self.there() {
@@ -481,16 +496,6 @@ impl Storage for RaitStorage {
             problems.extend(member.storage.problems());
         }
         problems
-    }
-}
-
-/// The error for a segment of which too little is there: where members are away, these may have it.
-fn or_away(e: io::Error, away: Option<String>) -> io::Error {
-    match (e.kind(), away) {
-        (io::ErrorKind::NotFound | io::ErrorKind::InvalidData, Some(why)) => {
-            io::Error::other(TapeError::Unreachable(why.into()))
-        }
-        _ => e,
     }
 }
 

@@ -8,6 +8,7 @@ use capstan_format::array::stamp::Stamp;
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, HEADER_LEN, MaHeader};
 use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber, SessionId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection, SegmentEnd, encode_record};
+use capstan_tape::TapeError;
 
 use super::LostMember;
 use super::device::RaitDevice;
@@ -87,6 +88,11 @@ impl Node {
     }
 
     fn rait_storage(&self, header: &MediumHeader) -> RaitStorage {
+        self.rait_storage_with(header, &[])
+    }
+
+    /// The same; of those that are lost these are away.
+    fn rait_storage_with(&self, header: &MediumHeader, away: &[usize]) -> RaitStorage {
         let Self::Array(layout, members) = self else { panic!("a leaf") };
         let open = |(place, node): (usize, &Option<Self>)| match node {
             Some(node) => Ok(StoredMember {
@@ -101,7 +107,7 @@ impl Node {
                 member: place,
                 device: format!("m{place}"),
                 error: "gone".to_owned(),
-                is_away: false,
+                is_away: away.contains(&place),
                 since: None,
             }),
         };
@@ -306,6 +312,49 @@ fn damage_is_made_good_block_by_block() {
     let problems = storage.problems();
     assert_eq!(problems.len(), 3, "{problems:?}");
     assert!(problems[0].contains("damaged or missing blocks"), "{problems:?}");
+}
+
+/// What damaged blocks lack may be on members that are away: it is damaged only where these are too few, too.
+#[test]
+fn what_members_that_are_away_may_have_is_not_damaged() {
+    for (name_of, members) in [("rait1", 2), ("rait5", 3), ("rait:2+2", 4)] {
+        let (array, blocks) = made(Node::leaves(name_of, members));
+        let layout = Layout::of(name_of, members).unwrap();
+        let spare: Vec<usize> =
+            (layout.data()..members).map(|role| layout.member_of(0, role)).collect();
+        let array = array.without(&spare);
+        let is_away = |away: &[usize], at: u64, len: usize| {
+            let file = array.rait_storage_with(&header(), away).open(&name(1)).unwrap();
+            let read = file.read_at(&mut vec![0; len], at);
+            let is_away = |e: &std::io::Error| {
+                let of = e.get_ref().and_then(|e| e.downcast_ref::<TapeError>());
+                matches!(of, Some(TapeError::OthersAway(_)))
+            };
+            read.as_ref().err().is_some_and(is_away)
+        };
+        // While all is whole that is there nothing is wanted.
+        assert!(!is_away(&spare, 0, 1 << 20), "{name_of}");
+        damage(&array.leaf(layout.member_of(0, 0)), &name(1), 8192 + 100);
+        for len in [B, 1 << 20] {
+            assert!(!is_away(&[], 8192, len), "{name_of}");
+            assert!(is_away(&spare, 8192, len), "{name_of}");
+            assert!(is_away(&spare[..1], 8192, len), "{name_of}");
+        }
+        if layout.data() > 1 {
+            damage(&array.leaf(layout.member_of(0, 1)), &name(1), 8192 + 100);
+            assert!(!is_away(&spare[..1], 8192, 2 * B), "{name_of}");
+            assert_eq!(is_away(&spare, 8192, 2 * B), spare.len() > 1, "{name_of}");
+        }
+        // The end is on each.
+        let total: usize = blocks.iter().map(|b| b.len()).sum();
+        let catalog = total as u64 - 2 * B as u64;
+        for place in (0..members).filter(|place| !spare.contains(place)) {
+            let leaf = array.leaf(place);
+            let len = leaf.open(&name(1)).unwrap().len().unwrap();
+            damage(&leaf, &name(1), len - 2 * B as u64 + 200);
+        }
+        assert!(is_away(&spare, catalog, B) && !is_away(&[], catalog, B), "{name_of}");
+    }
 }
 
 /// Parity, and copies that nobody needs, are read when somebody asks.

@@ -375,6 +375,28 @@ fn an_incomplete_tape_is_not_enough_while_a_whole_one_is_out() {
     comes_back(&lab, "out");
 }
 
+/// Of an array that is a member no tape counts while it lacks something: the other half is wanted.
+#[test]
+fn an_incomplete_half_is_not_enough_while_a_tape_of_the_other_is_out() {
+    let lab = Lab::new();
+    let made = "--capacity 60M --scale 1e5 --drives 4 --slots 8 --tapes 4 --mail-slots 3";
+    run(&lab, &format!("vtl create vtl {made}")).ok();
+    lab.file("t/file", noise(1, 2_500_000));
+    let to = "rait1:(rait0:vtape:vtl,vtape:vtl),(rait0:vtape:vtl,vtape:vtl)";
+    lab.backed_up(["t", "--to", to, "--name", "t"]);
+    lab.file("t/more", noise(2, 2_500_000));
+    run(&lab, "vtl fault vtl --drive 2 write:2=error").ok();
+    let done = run(&lab, &format!("backup t --to {to} --name t"));
+    assert!(done.stderr.contains("member-lost"), "{}", done.stderr);
+    export(&lab, "V00003L9", "bank");
+    assert_eq!(picked(&lab), ["V00003L9 bank away", "V00004L9 drive:4 here"]);
+    let done = report(run(&lab, "restore t --into first --json"));
+    assert_eq!((&done["away"], &done["corrupt"]), (&1.into(), &0.into()), "{done:#}");
+    comes_by_mail(&lab, "V00003L9");
+    run(&lab, "restore t --into out").ok();
+    comes_back(&lab, "out");
+}
+
 /// The same of one that nobody took away on record: that alarms, before anything is read.
 #[test]
 fn status_alarms_for_a_tape_that_vanished_while_another_is_incomplete() {

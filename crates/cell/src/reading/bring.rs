@@ -236,11 +236,11 @@ impl Cell {
         let mut tapes = Vec::new();
         for of in self.idb.lost_members(medium)? {
             let now = array.members.get(of.member as usize);
-            if let (Some(Address::Tape(tape)), Some(since)) = (now, of.since)
+            if let (Some(now), Some(since)) = (now, of.since)
                 // Another one may have its place by now.
-                && of.device.parse::<Address>().is_ok_and(|a| recorded(&a) == tape_name(tape))
+                && of.device.parse::<Address>().is_ok_and(|then| recorded(&then) == recorded(now))
             {
-                tapes.push((tape.clone(), since));
+                tapes.extend(now.tapes().into_iter().map(|tape| (tape, since)));
             }
         }
         Ok(tapes)

@@ -30,10 +30,12 @@ impl Cell {
 impl Cell {
     /// Notes which members of an array of tapes were not written, for status to say, which loads no tape.
     pub(super) fn note_lost_members(&self, array: MediumId, lost: &[LostMember]) -> Result<()> {
-        match self.idb.lost_members(array)? == lost {
-            true => Ok(()),
-            false => Ok(self.idb.put_lost_members(array, lost)?),
+        if self.idb.lost_members(array)? != lost {
+            self.idb.put_lost_members(array, lost)?;
+            // Who reads next asks anew.
+            self.devices.set_incomplete(&self.tapes_of(array), &[]);
         }
+        Ok(())
     }
 
     /// The same of an array that is about to be written: these members are not.
@@ -52,9 +54,7 @@ impl Cell {
 
     /// Notes that a member of an array of tapes failed while it was written.
     pub(crate) fn note_failed_member(&self, array: MediumId, failed: Lost) -> Result<()> {
-        let is_of_tapes = |row: &Medium| {
-            matches!(row.device.parse(), Ok(a @ Address::Array(_)) if a.is_sequential())
-        };
+        let is_of_tapes = |row: &Medium| matches!(row.device.parse(), Ok(a @ Address::Array(_)) if a.is_sequential());
         if !self.idb.medium(array)?.is_some_and(|row| is_of_tapes(&row)) {
             return Ok(());
         }

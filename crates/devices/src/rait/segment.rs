@@ -10,7 +10,7 @@ use capstan_engine::buffer::Buffer;
 use capstan_engine::threads;
 use capstan_format::array::{Layout, Level};
 use capstan_format::array_map::SegmentMap;
-use capstan_format::id::SegmentId;
+use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_format::record::MediumHeader;
 use capstan_tape::TapeError;
 use parking_lot::Mutex;
@@ -79,6 +79,7 @@ impl ArraySegment {
         state: Arc<State>,
         layout: Layout,
         header: &MediumHeader,
+        number: SegmentNumber,
         mut parts: Vec<Option<Part>>,
     ) -> io::Result<Self> {
         let block_size = header.block_size;
@@ -94,7 +95,7 @@ impl ArraySegment {
                 }
                 // A tape has a place for it, and nothing there.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                    state.repaired(place, |r| r.files += 1);
+                    state.repaired(place, |r| r.lacks.extend([number]));
                     *slot = None;
                     failure = e;
                 }

@@ -4,7 +4,7 @@
 //! array, and each member has one of its own made from it. A member that fails is left, and said, while those that are
 //! left are enough.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -73,10 +73,11 @@ pub(super) struct State {
 }
 
 /// What was made up for of a member that is there.
-#[derive(Default, Clone, Copy)]
+#[derive(Default)]
 pub(super) struct Repairs {
     pub blocks: u64,
-    pub files: u64,
+    /// The segments that it does not have.
+    pub lacks: BTreeSet<SegmentNumber>,
     /// Blocks for which too little was left.
     pub lost_blocks: u64,
 }
@@ -180,11 +181,12 @@ impl RaitStorage {
             let first = first.unwrap_or_else(|| io::ErrorKind::NotFound.into());
             return Err(self.state.or_away(first, 0));
         }
+        let number = number_of(name).unwrap_or(SegmentNumber(0));
         for (place, _) in failures {
-            self.state.repaired(place, |r| r.files += 1);
+            self.state.repaired(place, |r| r.lacks.extend([number]));
         }
         let header = self.header();
-        ArraySegment::open(self.state.clone(), self.state.layout, &header, parts)
+        ArraySegment::open(self.state.clone(), self.state.layout, &header, number, parts)
     }
 
     /// Does something on all members that are there. One that fails is left, while enough remain; that something is not
@@ -477,8 +479,8 @@ impl Storage for RaitStorage {
             let name = members.get(*place).and_then(|m| Some(m.as_ref()?.name.clone()));
             let Some(name) = name else { continue };
             let at = format!("member {} ({name})", place + 1);
-            if repairs.files > 0 {
-                problems.push(format!("{at} lacks {} of the segments read", repairs.files));
+            if !repairs.lacks.is_empty() {
+                problems.push(format!("{at} lacks {} of the segments read", repairs.lacks.len()));
             }
             if repairs.blocks > 0 {
                 problems.push(format!(

@@ -314,6 +314,21 @@ fn damage_is_made_good_block_by_block() {
     assert!(problems[0].contains("damaged or missing blocks"), "{problems:?}");
 }
 
+/// A segment that a member lacks counts once, however often it is opened.
+#[test]
+fn a_segment_that_lacks_counts_once() {
+    let (array, blocks) = made(Node::leaves("rait5", 3));
+    assert_eq!(write(&mut array.rait(&header()).unwrap(), &blocks).unwrap(), 2);
+    let gone = array.leaf(1);
+    [1, 2].iter().for_each(|number| gone.remove(&name(*number)).unwrap());
+    let storage = array.rait_storage(&header());
+    for number in [1, 2, 1, 2, 1] {
+        storage.open(&name(number)).unwrap();
+    }
+    let problems = storage.problems();
+    assert_eq!(problems, ["member 2 (m1) lacks 2 of the segments read"]);
+}
+
 /// What damaged blocks lack may be on members that are away: it is damaged only where these are too few, too.
 #[test]
 fn what_members_that_are_away_may_have_is_not_damaged() {

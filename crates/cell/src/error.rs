@@ -36,6 +36,14 @@ pub enum CellError {
         /// The whole sentence, with what to do.
         text: String,
     },
+    /// A medium is where it should be, and cannot be read.
+    #[error("{text}")]
+    Unreadable {
+        /// The medium.
+        medium: MediumId,
+        /// The whole sentence, with what to do.
+        text: String,
+    },
     /// Others have what would do; nothing was written.
     #[error("{0}")]
     InUse(String),
@@ -142,6 +150,15 @@ impl CellError {
         match self {
             Self::InUse(_) => true,
             Self::Device(e) => e.is_busy(),
+            _ => false,
+        }
+    }
+
+    /// Whether it is a medium that is at hand and cannot be read.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        match self {
+            Self::Unreadable { .. } => true,
+            Self::Device(e) => e.blames_medium(),
             _ => false,
         }
     }

@@ -338,6 +338,15 @@ impl DeviceError {
         self.of_tape().is_some_and(TapeError::blames_drive)
     }
 
+    /// Whether it is a tape, or too many of an array's, that is at hand and cannot be read: no drive, no way to it and no key is at
+    /// fault, and nothing else is in its place.
+    pub fn blames_medium(&self) -> bool {
+        match self {
+            Self::ArrayBroken { source, .. } => source.blames_medium(),
+            other => other.of_tape().is_some_and(|e| e.blames_tape() && !e.is_no_tape()),
+        }
+    }
+
     /// Whether a tape drive, or the way to it, is lost: that says nothing of the tape.
     pub fn is_unreachable(&self) -> bool {
         match self {

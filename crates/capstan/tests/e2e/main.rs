@@ -142,6 +142,7 @@ mod times;
 mod to_tar;
 mod together;
 mod unit_rights;
+mod unopened;
 mod untouched;
 mod vault;
 mod verdict;

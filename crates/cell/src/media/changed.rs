@@ -146,10 +146,15 @@ impl Cell {
         ))
     }
 
-    /// Notes that a medium was passed over, if that is as it is not as it was last written, for a session to say.
-    pub(crate) fn passed_changed(&self, name: &str, why: &CellError) {
-        if let CellError::Changed(text) = why {
-            self.note_passed(Code::MediumChanged, name, text.clone());
+    /// Notes that a medium was passed over, if that is as it is not as it was last written, or cannot be read, for a session to say.
+    pub(crate) fn note_passed_over(&self, name: &str, why: &CellError) {
+        match why {
+            CellError::Changed(text) => self.note_passed(Code::MediumChanged, name, text.clone()),
+            why if why.is_unreadable() => {
+                let text = format!("it was passed over, as it cannot be read: {}", chain(why));
+                self.note_passed(Code::MediumFailed, name, text);
+            }
+            _ => {}
         }
     }
 
@@ -546,6 +551,7 @@ impl Cell {
             Err(DeviceError::ArrayMember { .. }) => (PART.to_owned(), true),
             Err(e) if e.is_no_medium() => (OTHERS.to_owned(), false),
             Err(e) if e.of_tape().is_some_and(TapeError::is_no_tape) => (chain(e), false),
+            Err(e) if e.blames_medium() => return self.note_unreadable_at(address),
             // What is wrong with the drive or the library, says who opens it.
             Err(_) => return Ok(()),
         };

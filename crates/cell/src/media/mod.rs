@@ -14,6 +14,7 @@ pub(crate) mod out;
 pub(crate) mod owner;
 pub(crate) mod place;
 pub(crate) mod state;
+pub(crate) mod unreadable;
 pub(crate) mod whereabouts;
 
 use std::path::Path;

@@ -276,6 +276,13 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
     if let Some(e) = out_of_reach(&cell.devices, &e, medium) {
         return e;
     }
+    if e.blames_medium() {
+        return cell.unreadable(medium, &e);
+    }
+    // That is seen from outside, without a mark.
+    if let DeviceError::HeaderLost { .. } = &e {
+        return CellError::Unreadable { medium: medium.id, text: chain(&e) };
+    }
     let why = match &e {
         DeviceError::Io { source, .. } => plain(source),
         DeviceError::NoMedium(_) => "no medium is there".to_owned(),
@@ -289,7 +296,7 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
     let text = format!("cannot read medium '{label}' ({id}) in {device}: {why}");
     match e.of_tape() {
         Some(tape) if tape.is_busy() => CellError::InUse(text),
-        // It is where it should be.
+        // Its file is none of a tape.
         Some(tape) if tape.blames_tape() => CellError::BadInput(text),
         Some(tape) if tape.spares_tape() => not_now(&cell.idb, medium.id, &why),
         of_tape => {

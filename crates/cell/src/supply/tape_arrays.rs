@@ -72,7 +72,7 @@ impl Cell {
                 Some(why) => unfit.say(&name, why),
                 None => match self.open_whole(&medium.device.parse()?, wanted, hold) {
                     Err(e) => {
-                        self.passed_changed(&medium.label, &e);
+                        self.note_passed_over(&medium.label, &e);
                         unfit.add(&name, e)?;
                     }
                     opened => return opened,

@@ -30,7 +30,7 @@ use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
 use crate::supply::queue::{Queue, has_no_drive};
 use crate::supply::seen::why_not;
-use crate::supply::unfit::{IS_FULL, PassedOver, Unfit, why_passed};
+use crate::supply::unfit::{IS_FULL, PassedOver, Unfit, why_next, why_passed};
 
 /// Where the media of a session come from.
 #[derive(Debug, Clone, Default)]
@@ -106,7 +106,7 @@ impl Cell {
             let trial = Trial::of(&self.devices, &address);
             match self.open_on_trial(&address, wanted) {
                 Err(e) => {
-                    self.passed_changed(&barcode, &e);
+                    self.note_passed_over(&barcode, &e);
                     if known.is_none() {
                         self.remember_unfit(&tape, &e)?;
                     }
@@ -263,9 +263,9 @@ impl Cell {
             match self.open_chosen(&medium.device.parse()?, wanted, &choice) {
                 // Chosen by its pool, so nothing is waited for yet.
                 Err(e) if e.is_out_of_reach() => queue.pass(medium.id, e, passed)?,
-                Err(e @ CellError::Changed(_)) => {
-                    self.passed_changed(&medium.label, &e);
-                    passed.push((medium.id, NOT_AS_WRITTEN));
+                Err(e) if let Some(why) = why_next(&e) => {
+                    self.note_passed_over(&medium.label, &e);
+                    passed.push((medium.id, why));
                 }
                 other => return other,
             }
@@ -371,8 +371,6 @@ impl Cell {
 
 /// WORM tapes with nothing on them come behind all others.
 const WORM_LAST: u8 = 10;
-/// Why one was that somebody else changed.
-pub(crate) const NOT_AS_WRITTEN: &str = "is not as it was last written";
 
 /// A tape of a library that a session may take.
 pub(crate) struct Candidate {

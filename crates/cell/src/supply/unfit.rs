@@ -16,6 +16,20 @@ pub(crate) const HAS_FAILED: &str = "failed in this session";
 /// Why one is not that is read.
 pub(crate) const IS_READ: &str = "is read by this session";
 
+/// Why one is not that cannot be read.
+pub(crate) const CANNOT_BE_READ: &str = "cannot be read";
+/// Why one is not that somebody else changed.
+pub(crate) const NOT_AS_WRITTEN: &str = "is not as it was last written";
+
+/// Why a medium that was chosen is passed over for the next one, where that is a matter of this medium.
+pub(crate) fn why_next(e: &CellError) -> Option<&'static str> {
+    match e {
+        CellError::Changed(_) => Some(NOT_AS_WRITTEN),
+        e if e.is_unreadable() => Some(CANNOT_BE_READ),
+        _ => None,
+    }
+}
+
 /// What would not do, and why.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unfit {
@@ -116,6 +130,10 @@ fn why_unfit(e: CellError) -> Result<String> {
         CellError::Device(e) if e.of_tape().is_some_and(TapeError::blames_tape) => {
             format!(" cannot be read: {}", chain(&e))
         }
+        CellError::Device(e @ DeviceError::HeaderLost { .. }) => {
+            format!(" cannot be written: {}", chain(&e))
+        }
+        CellError::Unreadable { text, .. } => format!(": {text}"),
         CellError::Device(DeviceError::NotOurs(_)) => " is not blank and not of Capstan".to_owned(),
         CellError::Device(DeviceError::NotBlank(_)) => " has a medium of Capstan".to_owned(),
         CellError::Device(DeviceError::ArrayMember { place, .. }) => {

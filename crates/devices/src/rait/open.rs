@@ -326,7 +326,7 @@ fn assemble(
     let header = all.iter().rev().max_by_key(|h| count(h)).cloned();
     let is_enough = total <= layout.parity();
     let (mut members, mut addresses, mut directories) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut lost, mut failure) = (Vec::new(), None);
+    let (mut lost, mut failure) = (Vec::new(), None::<DeviceError>);
     let mut all_rebuilt = Vec::from_iter(array.map(|array| (array, rebuilt.clone())));
     for (place, (member, name)) in places.into_iter().zip(names).enumerate() {
         match member {
@@ -349,7 +349,13 @@ fn assemble(
                 let error = other.and_then(Result::err);
                 let text = error.as_ref().map_or_else(String::new, ToString::to_string);
                 let is_away = error.as_ref().is_some_and(DeviceError::spares_medium);
-                failure = failure.or(error);
+                // One that is only not to be had now comes before those that are damaged: with it the array may be whole.
+                failure = match (failure, error) {
+                    (Some(known), Some(next)) if known.blames_medium() && !next.blames_medium() => {
+                        Some(next)
+                    }
+                    (known, next) => known.or(next),
+                };
                 let (member, error, since) = (place, text, None);
                 members.push(Err(LostMember { member, device, error, is_away, since }));
             }

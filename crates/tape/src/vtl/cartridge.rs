@@ -134,10 +134,17 @@ impl Cartridge {
             end: MAGIC.len() as u64,
             medium: 0.0,
         };
-        while let Some((record, ratio)) = this.record_at(this.end, length)? {
+        while let Some((record, ratio)) =
+            this.record_at(this.end, length).map_err(|e| this.unreadable(e))?
+        {
             this.push(record, ratio);
         }
         Ok(this)
+    }
+
+    /// What is wrong in its file is wrong with this tape, as with one that a drive cannot thread: others can be had.
+    fn unreadable(&self, e: TapeError) -> TapeError {
+        TapeError::BadTape { tape: self.label.barcode.clone(), source: Box::new(e) }
     }
 
     /// The record there, if it is whole, and its compression.
@@ -488,7 +495,7 @@ mod tests {
             // Without the file's first bytes it is no tape at all.
             let named = match &opened {
                 Err(TapeError::NotATape { .. }) => at == 0,
-                Err(TapeError::Damaged { .. }) => at != 0,
+                Err(TapeError::BadTape { .. }) => at != 0,
                 _ => false,
             };
             assert!(lost || named, "{at}");

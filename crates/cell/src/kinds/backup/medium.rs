@@ -14,6 +14,7 @@ use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_format::record::Follows;
 use capstan_idb::Medium;
 use capstan_media_agent::write::mirror::{LostMirrors, LostPart, Member};
+use capstan_tape::TapeError;
 
 use super::plan::SEGMENT_SIZE;
 use crate::Cell;
@@ -108,7 +109,7 @@ impl Cell {
                         if !request.mirrors.is_empty()
                             && (is_unavailable(&e) || matches!(e, CellError::NoTape(_))) =>
                     {
-                        self.passed_changed(&address.to_string(), &e);
+                        self.note_passed_over(&address.to_string(), &e);
                         failed.push((address, e));
                     }
                     Err(e) => return Err(e),
@@ -560,16 +561,18 @@ pub(crate) fn say_all_lost(cell: &Cell, lost: &LostMirrors, ears: &Ears<'_>) -> 
 /// Whether it is the device that is not there now, rather than a mistake of who named it.
 pub(super) fn is_unavailable(error: &CellError) -> bool {
     match error {
-        CellError::Device(e) => matches!(
-            e,
-            DeviceError::Io { .. }
-                | DeviceError::Spool { .. }
-                | DeviceError::NoRoom { .. }
-                | DeviceError::MediumFull { .. }
-                | DeviceError::Busy { .. }
-                | DeviceError::ArrayBroken { .. }
-        ),
-        CellError::Io { .. } | CellError::Changed(_) => true,
+        CellError::Device(e) => {
+            matches!(
+                e,
+                DeviceError::Io { .. }
+                    | DeviceError::Spool { .. }
+                    | DeviceError::NoRoom { .. }
+                    | DeviceError::MediumFull { .. }
+                    | DeviceError::Busy { .. }
+                    | DeviceError::ArrayBroken { .. }
+            ) || e.of_tape().is_some_and(TapeError::blames_tape)
+        }
+        CellError::Io { .. } | CellError::Changed(_) | CellError::Unreadable { .. } => true,
         _ => false,
     }
 }

@@ -22,7 +22,7 @@ use crate::report::{NOTHING_COMMITTED, Report};
 use crate::request::{BackupRequest, Source};
 use crate::session::Ears;
 use crate::supply::queue::Queue;
-use crate::supply::tapes::NOT_AS_WRITTEN;
+use crate::supply::unfit::why_next;
 use crate::supply::unfit::{HAS_FAILED, IS_FULL, PassedOver, why_passed};
 
 /// So many media that fail one after the other are not the media's fault.
@@ -117,9 +117,12 @@ impl Cell {
                         Err(e) => return Err(e),
                     }
                 }
-                Err(e @ CellError::Changed(_)) if chosen.is_some() => {
-                    self.passed_changed(&requests[0].device.to_string(), &e);
-                    passed.extend(chosen.map(|id| (id, NOT_AS_WRITTEN)));
+                Err(e)
+                    if let Some(id) = chosen
+                        && let Some(why) = why_next(&e) =>
+                {
+                    self.note_passed_over(&requests[0].device.to_string(), &e);
+                    passed.push((id, why));
                     continue;
                 }
                 Err(e) if reports.iter().any(Option::is_some) => {

@@ -12,7 +12,7 @@ use crate::request::StageRequest;
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
 use crate::supply::queue::Queue;
-use crate::supply::tapes::NOT_AS_WRITTEN;
+use crate::supply::unfit::why_next;
 
 impl Cell {
     /// Opens the medium that is written to, none of those that were `passed` over.
@@ -54,9 +54,12 @@ impl Cell {
                 {
                     queue.pass(id, e, &mut passed)?;
                 }
-                Err(e @ CellError::Changed(_)) if let Some(id) = chosen => {
-                    self.passed_changed(&address.to_string(), &e);
-                    passed.push((id, NOT_AS_WRITTEN));
+                Err(e)
+                    if let Some(id) = chosen
+                        && let Some(why) = why_next(&e) =>
+                {
+                    self.note_passed_over(&address.to_string(), &e);
+                    passed.push((id, why));
                 }
                 other => break other?,
             }

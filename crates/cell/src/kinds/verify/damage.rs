@@ -13,6 +13,7 @@ use capstan_media_agent::read::scan::Scan;
 use capstan_media_agent::read::segment::SegmentReader;
 
 use super::Part;
+use super::part::Places;
 use crate::Cell;
 use crate::error::{Result, chain};
 use crate::kinds::verify::judge::{Losses, Named};
@@ -39,6 +40,8 @@ pub(super) struct Damage<'a> {
     losses: Losses,
     /// What damaged segments hold that the database does not know.
     unknown: HashMap<SegmentNumber, Contents>,
+    /// Segments of media by themselves that could not be opened.
+    unopened: Vec<SegmentId>,
 }
 
 impl<'a> Damage<'a> {
@@ -58,6 +61,28 @@ impl<'a> Damage<'a> {
             opened: HashSet::new(),
             losses: Losses::default(),
             unknown: HashMap::new(),
+            unopened: Vec::new(),
+        }
+    }
+
+    /// Takes that a medium which is at hand could not be opened: what is recorded there is not to be had from it.
+    pub fn take_unopened(&mut self, cell: &Cell, medium: MediumId, recorded: &Places) {
+        for (number, segment) in recorded {
+            let Some(view) = self.view else {
+                if let Some(contents) = cell.contents_of_recorded(*segment) {
+                    self.losses.damaged.extend(&Lost::all(&spans_of(&contents)));
+                }
+                self.unopened.push(*segment);
+                continue;
+            };
+            if let Some((index, _)) = self.places.get(&(medium, *number)).copied() {
+                let place = &view.segments[index];
+                let lost = Lost::all(&place.spans);
+                let known = self.of_segments.get(&index);
+                let lost = known.map_or_else(|| lost.clone(), |known| known.and(&lost));
+                self.of_segments.insert(index, lost);
+                self.opened.insert(place.segment);
+            }
         }
     }
 
@@ -208,6 +233,16 @@ impl<'a> Damage<'a> {
                 }
             }
         }
+        for segment in &self.unopened {
+            let Some(contents) = cell.contents_of_recorded(*segment) else { continue };
+            if let Err(e) = named.take_rows(&contents, self.keys, &losses)
+                && !closed
+            {
+                let what = format!("segment {}", segment.short());
+                let text = format!("its rows cannot be read: {}", crate::error::chain(&e));
+                ears.say(Code::Damaged, "media agent", &what, text);
+            }
+        }
         let away = named.take_away(&BTreeMap::new());
         (named.say(ears), away)
     }
@@ -234,7 +269,10 @@ impl<'a> Damage<'a> {
 impl Cell {
     /// What the database knows of a medium's segment.
     fn recorded_contents(&self, part: &Part, number: SegmentNumber) -> Option<Contents> {
-        let segment: SegmentId = *part.recorded.get(&number)?;
+        self.contents_of_recorded(*part.recorded.get(&number)?)
+    }
+
+    fn contents_of_recorded(&self, segment: SegmentId) -> Option<Contents> {
         let file = self.idb.read_catalog(segment).ok()??;
         Contents::from_catalog(segment, BufReader::new(file)).ok()
     }

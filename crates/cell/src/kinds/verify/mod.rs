@@ -19,7 +19,7 @@ use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::id::{
     MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
 };
-use capstan_idb::{Session, Status, Totals};
+use capstan_idb::{Medium, Session, Status, Totals};
 use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::scan::scan_with;
 use capstan_media_agent::read::segment::SegmentReader;
@@ -104,18 +104,25 @@ impl Cell {
             self.say_lost(version, &name, known, &ears)?;
         }
         let mut damage = Damage::new(view.as_ref(), &keys);
-        let mut parts: Vec<Part> = Vec::new();
+        let (mut parts, mut unreadable): (Vec<Part>, Vec<String>) = (Vec::new(), Vec::new());
         let (done, seen) = watch::watched(&watched, || {
             let mut failed: Vec<(MediumId, CellError)> = Vec::new();
             let mut lap = Lap::start();
             for planned in planned {
-                if stop.0.load(Relaxed) && !parts.is_empty() {
+                if stop.0.load(Relaxed) && !(parts.is_empty() && unreadable.is_empty()) {
                     break;
                 }
                 // A tape is loaded when it is its turn, and not before.
-                let id = planned.medium();
+                let (id, recorded) = (planned.medium(), planned.recorded());
                 let part = match planned.open(view.as_ref(), &name, &ears) {
                     Ok(part) => part,
+                    Err(e @ CellError::Unreadable { .. }) => {
+                        damage.take_unopened(self, id, &recorded);
+                        let label = self.label_of(id)?;
+                        ears.say(Code::Damaged, "media agent", &label, chain(&e));
+                        unreadable.push(label);
+                        continue;
+                    }
                     Err(e) => {
                         failed.push((id, e));
                         continue;
@@ -213,7 +220,8 @@ impl Cell {
                 self.done_reading(part.medium.header().medium);
                 parts.push(part);
             }
-            self.without(view.as_ref(), &parts, failed, &ears)
+            let is_nothing_read = parts.is_empty() && unreadable.is_empty();
+            self.without(view.as_ref(), &parts, failed, is_nothing_read, &ears)
         });
         done?;
         if closed > 0 {
@@ -263,7 +271,11 @@ impl Cell {
             files,
             corrupt,
             bytes_read: bytes,
-            media: parts.iter().map(|p| p.medium.header().label.clone()).collect(),
+            media: parts
+                .iter()
+                .map(|p| p.medium.header().label.clone())
+                .chain(unreadable)
+                .collect(),
             elapsed_s: elapsed,
             rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
             rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
@@ -339,7 +351,7 @@ impl Cell {
         let recorded: HashMap<_, _> = recorded.into_iter().map(|s| (s.number, s.bytes)).collect();
         let of = |number: &SegmentNumber| match (recorded.get(number), planned) {
             (Some(bytes), _) => Some(*bytes),
-            (None, Planned::Tape(_)) => None,
+            (None, Planned::Tape(_) | Planned::Unreadable(..)) => None,
             (None, Planned::Open(part)) => match part.medium.attachment(*number) {
                 Ok(Some(attached)) => Some(attached.length),
                 _ => SegmentReader::open(&part.medium, *number).ok()?.len().ok(),
@@ -355,9 +367,10 @@ impl Cell {
         view: Option<&VersionView<'_>>,
         parts: &[Part],
         failed: Vec<(MediumId, CellError)>,
+        is_nothing_read: bool,
         ears: &Ears<'_>,
     ) -> Result<()> {
-        if parts.is_empty() {
+        if is_nothing_read {
             let failed = failed.into_iter().map(|(_, e)| e).collect();
             return all_away(self, failed).map_or(Ok(()), Err);
         }
@@ -368,7 +381,7 @@ impl Cell {
                 places.iter().any(|at| at.1 == *id) && !places.iter().any(|at| is_read(at.1))
             };
             if view.is_some_and(|view| view.segments.iter().any(is_lacking)) {
-                let label = self.idb.medium(*id)?.map_or_else(|| id.short(), |row| row.label);
+                let label = self.label_of(*id)?;
                 ears.say(Code::DeviceFailed, "cell", &label, chain(e));
             }
         }
@@ -386,6 +399,7 @@ impl Cell {
                 let booked = self.book_drives_of_versions(std::slice::from_ref(&view))?;
                 let mut tapes: HashMap<MediumId, Places> = HashMap::new();
                 let mut others: Vec<(MediumId, Part)> = Vec::new();
+                let mut unreadable: HashMap<MediumId, (Places, CellError)> = HashMap::new();
                 let mut away: Vec<CellError> = Vec::new();
                 let retired = self.idb.retired_media()?;
                 let unsound = self.unsound_places()?;
@@ -414,6 +428,12 @@ impl Cell {
                         }
                         let opened = match view.media.medium(medium) {
                             Ok(opened) => opened,
+                            Err(e @ CellError::Unreadable { .. }) => {
+                                here = true;
+                                let of = unreadable.entry(medium);
+                                of.or_insert_with(|| (Places::new(), e)).0.insert(number, id);
+                                continue;
+                            }
                             Err(e) => {
                                 failed = failed.or(Some(e));
                                 continue;
@@ -450,7 +470,8 @@ impl Cell {
                     }
                 }
                 // What is at hand is verified; of the rest it is said that it is away.
-                let is_nothing_here = tapes.is_empty() && others.is_empty();
+                let is_nothing_here =
+                    tapes.is_empty() && others.is_empty() && unreadable.is_empty();
                 if let Some(e) = all_away(self, away).filter(|_| is_nothing_here) {
                     return Err(e);
                 }
@@ -468,6 +489,10 @@ impl Cell {
                 ranked.sort_by_key(|(is_away, _)| *is_away);
                 let mut planned: Vec<Planned> =
                     others.into_iter().map(|(_, part)| Planned::Open(Box::new(part))).collect();
+                for (medium, (recorded, e)) in unreadable {
+                    let of = TapeToRead { medium, recorded, passed: HashMap::new() };
+                    planned.push(Planned::Unreadable(of, e));
+                }
                 for (_, medium) in ranked {
                     let recorded = tapes.remove(&medium).unwrap_or_default();
                     let passed = self.needless_on(medium)?;
@@ -491,7 +516,12 @@ impl Cell {
                     Some(known) => {
                         let address = known.device.parse()?;
                         booked = self.book_drives_of(&[&address])?;
-                        let medium = self.open_known(&known, &address)?;
+                        let medium = match self.open_known(&known, &address) {
+                            Err(e @ CellError::Unreadable { .. }) => {
+                                return self.unreadable_alone(known, e, booked);
+                            }
+                            opened => opened?,
+                        };
                         (address, medium)
                     }
                     None => {
@@ -529,6 +559,32 @@ impl Cell {
                 })
             }
         }
+    }
+
+    /// A medium by itself that cannot be read: all that is recorded of it is damaged.
+    fn unreadable_alone(
+        &self,
+        known: Medium,
+        e: CellError,
+        booked: Vec<Booked>,
+    ) -> Result<Asked<'_>> {
+        let recorded = self.idb.segments_of_medium(known.id)?;
+        let recorded = recorded.into_iter().map(|s| (s.number, s.id)).collect();
+        let of = TapeToRead { medium: known.id, recorded, passed: HashMap::new() };
+        Ok(Asked {
+            name: known.label,
+            planned: vec![Planned::Unreadable(of, e)],
+            version: None,
+            changed: Vec::new(),
+            _wanted: None,
+            _booked: booked,
+            _reading: self.hold_versions(&self.idb.versions_on_medium(known.id)?)?,
+        })
+    }
+
+    /// What a medium is called.
+    fn label_of(&self, id: MediumId) -> Result<String> {
+        Ok(self.idb.medium(id)?.map_or_else(|| id.short(), |row| row.label))
     }
 
     /// Says it where the files that a version lacks cannot be named.

@@ -36,6 +36,8 @@ pub(super) enum Planned {
     Open(Box<Part>),
     /// It is opened when it is its turn: a tape is loaded once.
     Tape(TapeToRead),
+    /// It is at hand and cannot be read.
+    Unreadable(TapeToRead, CellError),
 }
 
 /// What is to be read of a tape.
@@ -49,14 +51,22 @@ impl Planned {
     pub fn medium(&self) -> MediumId {
         match self {
             Self::Open(part) => part.medium.header().medium,
-            Self::Tape(tape) => tape.medium,
+            Self::Tape(tape) | Self::Unreadable(tape, _) => tape.medium,
         }
     }
 
     pub fn segments(&self) -> Vec<SegmentNumber> {
         match self {
             Self::Open(part) => part.segments.clone(),
-            Self::Tape(tape) => tape.recorded.keys().copied().collect(),
+            Self::Tape(tape) | Self::Unreadable(tape, _) => tape.recorded.keys().copied().collect(),
+        }
+    }
+
+    /// What is recorded of what is to be read there.
+    pub fn recorded(&self) -> Places {
+        match self {
+            Self::Open(part) => part.recorded.clone(),
+            Self::Tape(tape) | Self::Unreadable(tape, _) => tape.recorded.clone(),
         }
     }
 
@@ -64,6 +74,7 @@ impl Planned {
     pub fn open(self, view: Option<&VersionView<'_>>, name: &str, ears: &Ears<'_>) -> Result<Part> {
         let (tape, view) = match (self, view) {
             (Self::Open(part), _) => return Ok(*part),
+            (Self::Unreadable(_, e), _) => return Err(e),
             (Self::Tape(tape), Some(view)) => (tape, view),
             (Self::Tape(tape), None) => {
                 let text = format!("medium {} belongs to no version", tape.medium.short());
@@ -176,6 +187,7 @@ pub(super) fn records_of(planned: &[Planned], view: Option<&VersionView<'_>>) ->
             let medium = view.and_then(|view| view.media.medium(tape.medium).ok());
             medium.map(|medium| key_records(&medium, &planned.segments())).unwrap_or_default()
         }
+        Planned::Unreadable(..) => Vec::new(),
     };
     planned.iter().flat_map(of).collect()
 }

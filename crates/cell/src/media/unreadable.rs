@@ -1,0 +1,51 @@
+//! Media that are at hand and cannot be opened: whatever is recorded on them counts as damaged, until somebody reads it again.
+
+use capstan_devices::DeviceError;
+use capstan_devices::address::Address;
+use capstan_engine::message::shell_word;
+use capstan_idb::Medium;
+
+use super::{recorded, shown};
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::session::now_us;
+
+impl Cell {
+    /// Records that a medium which is at hand cannot be read.
+    pub(crate) fn note_unreadable(&self, row: &Medium) -> Result<()> {
+        let known = self.idb.damaged_places()?;
+        let segments = self.idb.segments_of_medium(row.id)?.into_iter().map(|s| s.id);
+        let news: Vec<_> = segments.filter(|id| !known.contains(&(row.id, *id))).collect();
+        if news.is_empty() && self.idb.management(row.id)?.damaged_us.is_some() {
+            return Ok(());
+        }
+        Ok(self.idb.put_damage(row.id, &news, now_us())?)
+    }
+
+    /// The same of the media that are known to be on a tape.
+    pub(super) fn note_unreadable_at(&self, address: &Address) -> Result<()> {
+        let place = recorded(address);
+        for row in self.idb.media()?.into_iter().filter(|row| row.device == place) {
+            // One that is not on it any more cannot be read for other reasons.
+            if self.idb.management(row.id)?.changed_us.is_none() {
+                self.note_unreadable(&row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The error for a known medium that is at hand and cannot be read, which is recorded.
+    pub(crate) fn unreadable(&self, row: &Medium, e: &DeviceError) -> CellError {
+        if let Err(e) = self.note_unreadable(row) {
+            return e;
+        }
+        let why = e.of_tape().map_or_else(|| chain(e), |e| chain(e));
+        let text = format!(
+            "{} in {} cannot be read: {why}; it counts as damaged until `capstan verify --medium {}` reads it",
+            shown(row.id, &row.label),
+            row.device,
+            shell_word(&row.label)
+        );
+        CellError::Unreadable { medium: row.id, text }
+    }
+}

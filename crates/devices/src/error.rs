@@ -80,6 +80,24 @@ pub enum DeviceError {
         /// The header file's name.
         name: &'static str,
     },
+    /// A tape's first block is damaged, and what is behind it says which medium it is.
+    #[error(
+        "the first block of {path} is damaged: '{label}' is read, and nothing is added to it; `capstan media retire {word}` brings \
+         what must stay to another tape",
+        word = shell_word(label)
+    )]
+    TapeHeaderLost {
+        /// The tape.
+        path: String,
+        /// The medium's label.
+        label: String,
+    },
+    /// A tape's first block is damaged, and nothing behind it that can be read says which medium it is.
+    #[error(
+        "{0} is a tape of Capstan, but its first block is damaged, and nothing behind it that can be read says which medium it is; \
+         try another drive, or restore from a copy of what it holds"
+    )]
+    TapeUnread(String),
     /// The tape behind a spool failed before, which was said then.
     #[error("the tape behind the spool failed: {0}")]
     SpoolFailed(String),
@@ -343,6 +361,7 @@ impl DeviceError {
     pub fn blames_medium(&self) -> bool {
         match self {
             Self::ArrayBroken { source, .. } => source.blames_medium(),
+            Self::TapeUnread(_) => true,
             other => other.of_tape().is_some_and(|e| e.blames_tape() && !e.is_no_tape()),
         }
     }

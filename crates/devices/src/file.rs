@@ -11,9 +11,10 @@ use std::sync::Arc;
 use capstan_engine::buffer::Buffer;
 use capstan_engine::durable;
 use capstan_format::FormatError;
-use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind};
+use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, HEADER_LEN, MaHeader};
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, decode_record, encode_record};
+use capstan_tape::TapeError;
 
 use crate::held::HeldMedium;
 use crate::storage::{ReadFile, RealStorage, Recorded, Storage, WriteFile};
@@ -102,7 +103,7 @@ pub struct FileMedium {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) path: String,
     header: MediumHeader,
-    header_problem: Option<FormatError>,
+    header_problem: Option<String>,
 }
 
 impl FileMedium {
@@ -124,11 +125,23 @@ impl FileMedium {
 
     /// Opens the medium in a storage, which may be a member of an array.
     pub(crate) fn member_on(storage: Arc<dyn Storage>, path: &str) -> Result<Self, DeviceError> {
-        let (header, header_problem) = match read_header(&*storage, path)? {
-            Ok(header) => (header, None),
+        let (header, header_problem) = match read_header(&*storage, path) {
+            Ok(Ok(header)) => (header, None),
             // A medium whose header file is lost still says in every segment what it is.
-            Err(problem) => (header_from_segments(&storage, path)?, Some(problem)),
+            Ok(Err(problem)) => {
+                let header = header_from_segments(&storage, path, &problem)?;
+                (header, Some(problem.to_string()))
+            }
+            // So does a tape whose first block cannot be read.
+            Err(e) if is_of_one_block(&e) => match header_behind(&*storage, path)? {
+                Some(header) => (check(header, path)?, Some(unread(&e))),
+                None => return Err(e),
+            },
+            Err(e) => return Err(e),
         };
+        if header_problem.is_some() {
+            storage.take_header(&header);
+        }
         Ok(Self { storage, path: path.to_owned(), header, header_problem })
     }
 
@@ -145,8 +158,13 @@ impl FileMedium {
     }
 
     /// What is wrong with the header file, if [`Self::header`] had to be taken from a segment.
-    pub fn header_problem(&self) -> Option<&FormatError> {
-        self.header_problem.as_ref()
+    pub fn header_problem(&self) -> Option<&str> {
+        self.header_problem.as_deref()
+    }
+
+    /// Whether it is on a tape by itself.
+    pub fn is_on_tape(&self) -> bool {
+        self.storage.is_tape()
     }
 
     /// What the medium says of itself.
@@ -227,34 +245,64 @@ fn check(header: MediumHeader, path: &str) -> Result<MediumHeader, DeviceError> 
     Ok(header)
 }
 
+/// In so many segments of a tape, or what lies among them, the header is looked for: half of them at its end, half at its begin.
+const TAPE_LOOKS: usize = 8;
+
+/// Whether the drive could not read a block, and what lies behind it may be read.
+fn is_of_one_block(e: &DeviceError) -> bool {
+    matches!(e.of_tape(), Some(TapeError::Medium { .. }))
+}
+
+/// What is said of a first block that could not be read.
+fn unread(e: &DeviceError) -> String {
+    e.of_tape().map_or_else(|| e.to_string(), ToString::to_string)
+}
+
 fn header_from_segments(
     storage: &Arc<dyn Storage>,
     path: &str,
+    problem: &FormatError,
 ) -> Result<MediumHeader, DeviceError> {
+    if let Some(header) = header_behind(&**storage, path)? {
+        return check(header, path);
+    }
     let numbers = segments(&**storage, path)?;
-    // The newest: a medium that got another id has the former one in the segments before.
-    let found = numbers.iter().rev().find_map(|number| header_in_segment(&**storage, *number));
-    match found {
-        Some(header) => check(header, path),
+    match problem {
+        // Its begin, or what is behind it, is of ours.
+        _ if storage.has_blocks_of_ours() => Err(DeviceError::TapeUnread(path.to_owned())),
         // On a tape any file is taken for a segment, also one of somebody else.
-        None if numbers.is_empty() || !Path::new(path).is_dir() => {
+        _ if numbers.is_empty() || !Path::new(path).is_dir() => {
             Err(DeviceError::NoMedium(path.to_owned()))
         }
-        None => Err(DeviceError::HeaderLost { path: path.to_owned(), name: HEADER_NAME }),
+        _ => Err(DeviceError::HeaderLost { path: path.to_owned(), name: HEADER_NAME }),
     }
 }
 
-/// The medium's header as a segment repeats it, if that can be read.
+/// The medium's header as a segment repeats it, if one does that can be read. The newest: a medium that got another id has the former one
+/// in the segments before.
+fn header_behind(storage: &dyn Storage, path: &str) -> Result<Option<MediumHeader>, DeviceError> {
+    let numbers = segments(storage, path)?;
+    // A tape goes to each of them.
+    let most = if storage.is_tape() { TAPE_LOOKS } else { usize::MAX }.min(numbers.len());
+    let (last, first) = (numbers.iter().rev().take(most - most / 2), numbers.iter().take(most / 2));
+    Ok(last.chain(first).find_map(|number| header_in_segment(storage, *number)))
+}
+
+/// The medium's header as a segment, or what is attached to a tape, repeats it, if that can be read.
 fn header_in_segment(storage: &dyn Storage, number: SegmentNumber) -> Option<MediumHeader> {
     #[derive(serde::Deserialize)]
     struct OnlyMedium {
         medium: MediumHeader,
     }
     let file = storage.open(&segment_name(number, SUFFIX)).ok()?;
-    let mut bytes = vec![0; 256 << 10];
+    let mut begin = [0; HEADER_LEN];
+    let n = file.read_at(&mut begin, 0).ok()?;
+    let ma = MaHeader::decode(begin.get(..n)?).ok()?;
+    // On a tape it is as long as all blocks are.
+    let mut bytes = vec![0; ma.length as usize];
     let n = file.read_at(&mut bytes, 0).ok()?;
-    let record = decode_record::<OnlyMedium>(BlockKind::SegmentHeader, bytes.get(..n)?);
-    record.ok().map(|(_, record)| record.medium)
+    let record = decode_record::<OnlyMedium>(ma.kind, bytes.get(..n)?).ok()?;
+    matches!(ma.kind, BlockKind::SegmentHeader | BlockKind::Attachment).then_some(record.1.medium)
 }
 
 /// A medium in a directory, held for writing.

@@ -246,8 +246,13 @@ impl Writable {
     pub fn into_device(self) -> Result<Box<dyn Device>, DeviceError> {
         Ok(match self {
             Self::File(device) => Box::new(device),
-            Self::Tape(device, None) => Box::new(device),
-            Self::Tape(device, Some(plan)) => Box::new(SpooledTape::new(device, &plan)?),
+            Self::Tape(device, spool) => {
+                device.refuse_lost_header()?;
+                match spool {
+                    None => Box::new(device),
+                    Some(plan) => Box::new(SpooledTape::new(device, &plan)?),
+                }
+            }
             Self::Array(array) => Box::new(array.device),
         })
     }

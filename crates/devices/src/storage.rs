@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use capstan_format::attachment::Attachment;
 use capstan_format::id::{SegmentId, SegmentNumber};
+use capstan_format::record::MediumHeader;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom};
 
 use crate::DeviceError;
@@ -112,6 +113,18 @@ pub trait Storage: Send + Sync {
     ) -> Result<SegmentNumber, DeviceError> {
         let _ = (new, least);
         Err(DeviceError::KeepsNoAttachment)
+    }
+    /// Whether it is a tape.
+    fn is_tape(&self) -> bool {
+        false
+    }
+    /// Takes the medium's header as its segments repeat it, where its own place does not say it.
+    fn take_header(&self, header: &MediumHeader) {
+        let _ = header;
+    }
+    /// Whether anything was found that is a block of a medium, while the header was looked for.
+    fn has_blocks_of_ours(&self) -> bool {
+        false
     }
     /// What is wrong with it, though it can be read.
     fn problems(&self) -> Vec<String> {

@@ -343,7 +343,7 @@ impl Code {
                 228,
                 "header-damaged",
                 Warning,
-                "nothing is lost: `capstan media repair` writes the header file anew",
+                "nothing is lost: `capstan media repair` writes the header file of a directory anew, `capstan media retire` gives a tape up",
             ),
             Self::MemberLost => (
                 208,

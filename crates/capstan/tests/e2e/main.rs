@@ -134,6 +134,7 @@ mod tape;
 mod tape_attachments;
 mod tape_faults;
 mod tape_goes_on;
+mod tape_header;
 mod tape_order;
 #[path = "../../../scsi/tests/support/mod.rs"]
 mod tape_software;

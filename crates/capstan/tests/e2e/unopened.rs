@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use capstan_tape::library::Library;
+use capstan_tape::vtl::library::Library;
 use serde_json::Value;
 
 use crate::gone_media::{status, why};
@@ -72,7 +72,8 @@ fn two_fulls(lab: &Lab) -> (PathBuf, String, String, String) {
 
 #[test]
 fn a_version_on_a_tape_that_cannot_be_opened_pushes_no_whole_one_out() {
-    for finds in ["restore t --into r", "verify t", "verify --medium LAST", "drill t --sample 100%"] {
+    for finds in ["restore t --into r", "verify t", "verify --medium LAST", "drill t --sample 100%"]
+    {
         for is_file in [true, false] {
             let lab = Lab::new();
             let (dir, first, _, last) = two_fulls(&lab);

@@ -154,6 +154,9 @@ impl Cell {
                 let text = format!("it was passed over, as it cannot be read: {}", chain(why));
                 self.note_passed(Code::MediumFailed, name, text);
             }
+            CellError::Device(e @ DeviceError::TapeHeaderLost { .. }) => {
+                self.note_passed(Code::MediumFailed, name, chain(e));
+            }
             _ => {}
         }
     }

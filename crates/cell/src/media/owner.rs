@@ -59,7 +59,10 @@ impl Cell {
     /// touched yet. Returns which medium is there, if any.
     pub(crate) fn refuse_others(&self, address: &Address) -> Result<Option<MediumId>> {
         let (header, is_whole) = match self.devices.medium(address) {
-            Ok(medium) => (medium.header().clone(), medium.header_problem().is_none()),
+            Ok(medium) => {
+                self.note_lost_header(&medium)?;
+                (medium.header().clone(), medium.header_problem().is_none())
+            }
             Err(e) => {
                 self.refuse_overwritten(address, Err(&e))?;
                 // Who opens it to write says what is wrong, or makes it.

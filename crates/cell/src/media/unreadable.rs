@@ -2,6 +2,7 @@
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
+use capstan_devices::file::{FileMedium, HEADER_NAME};
 use capstan_engine::message::shell_word;
 use capstan_idb::Medium;
 
@@ -34,6 +35,19 @@ impl Cell {
         Ok(())
     }
 
+    /// Records of a tape whose first block is damaged that it has damage, so that nothing is added to it. What lies on it is read.
+    pub(crate) fn note_lost_header(&self, medium: &FileMedium) -> Result<()> {
+        let id = medium.header().medium;
+        let is_lost = medium.is_on_tape() && medium.header_problem().is_some();
+        if is_lost
+            && self.idb.medium(id)?.is_some()
+            && self.idb.management(id)?.damaged_us.is_none()
+        {
+            self.idb.put_damage(id, &[], now_us())?;
+        }
+        Ok(())
+    }
+
     /// The error for a known medium that is at hand and cannot be read, which is recorded.
     pub(crate) fn unreadable(&self, row: &Medium, e: &DeviceError) -> CellError {
         if let Err(e) = self.note_unreadable(row) {
@@ -48,4 +62,26 @@ impl Cell {
         );
         CellError::Unreadable { medium: row.id, text }
     }
+}
+
+/// Of a medium whose header had to be made up for: what is damaged, and what is wrong and can be done.
+pub(crate) fn lost_header(medium: &FileMedium) -> Option<(String, String)> {
+    let (problem, path) = (medium.header_problem()?, medium.path());
+    Some(match medium.is_on_tape() {
+        true => (
+            format!("the first block of {path}"),
+            format!(
+                "{problem}; what it said is taken from a segment, and nothing is added to this tape: `capstan media retire {}` brings what \
+                 must stay to another one",
+                shell_word(&medium.header().label)
+            ),
+        ),
+        false => (
+            format!("{path}/{HEADER_NAME}"),
+            format!(
+                "{problem}; what it said is taken from a segment, `capstan media repair {}` writes it anew",
+                shell_word(path)
+            ),
+        ),
+    })
 }

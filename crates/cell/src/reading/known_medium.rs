@@ -30,6 +30,7 @@ impl Cell {
         self.refuse_overwritten(address, opened.as_ref().map(FileMedium::header))?;
         let medium = opened.map_err(|e| not_there(self, e, row))?;
         self.refuse_another(&medium, row)?;
+        self.note_lost_header(&medium)?;
         // One that is itself again is marked no more; where that cannot be told now, the mark stays.
         if self.idb.management(row.id)?.changed_us.is_some() {
             let _ = self.note_changed(address, &medium);

@@ -148,7 +148,7 @@ impl Cell {
 
 /// Whether the drive could not read the tape, for its being bad.
 fn is_unreadable(error: &DeviceError) -> bool {
-    error.of_tape().is_some_and(|e| e.blames_tape() && !e.is_no_tape())
+    error.blames_medium()
 }
 
 /// The slot in which a tape belongs: where it lies, or from where it came to its drive. Nothing where that is not certain: it is in a

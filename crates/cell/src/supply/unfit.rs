@@ -26,6 +26,7 @@ pub(crate) fn why_next(e: &CellError) -> Option<&'static str> {
     match e {
         CellError::Changed(_) => Some(NOT_AS_WRITTEN),
         e if e.is_unreadable() => Some(CANNOT_BE_READ),
+        CellError::Device(DeviceError::TapeHeaderLost { .. }) => Some("is damaged"),
         _ => None,
     }
 }
@@ -130,7 +131,10 @@ fn why_unfit(e: CellError) -> Result<String> {
         CellError::Device(e) if e.of_tape().is_some_and(TapeError::blames_tape) => {
             format!(" cannot be read: {}", chain(&e))
         }
-        CellError::Device(e @ DeviceError::HeaderLost { .. }) => {
+        CellError::Device(e) if e.blames_medium() => format!(" cannot be read: {}", chain(&e)),
+        CellError::Device(
+            e @ (DeviceError::HeaderLost { .. } | DeviceError::TapeHeaderLost { .. }),
+        ) => {
             format!(" cannot be written: {}", chain(&e))
         }
         CellError::Unreadable { text, .. } => format!(": {text}"),

@@ -558,7 +558,11 @@ fn fit_member_device(
             locks.extend(device.locks()?);
             Ok(Box::new(device))
         }
-        Address::Tape(tape) => Ok(Box::new(TapeDevice::open_member(host, tape, nobody, None)?)),
+        Address::Tape(tape) => {
+            let device = TapeDevice::open_member(host, tape, nobody, None)?;
+            device.refuse_lost_header()?;
+            Ok(Box::new(device))
+        }
         Address::Array(array) => {
             let opened = open_for(host, array, known, Whose::Writer)?;
             Ok(Box::new(write_to(host, &opened, locks, known)?))

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use capstan_format::array::ArrayPlace;
 use capstan_format::attachment::Attachment;
-use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, MaHeader};
-use capstan_format::id::{SegmentId, SegmentNumber};
+use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, HEADER_LEN, MaHeader};
+use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
 use capstan_tape::{DriveKey, Spot, TapeError};
 use parking_lot::Mutex;
@@ -64,9 +65,36 @@ pub(super) struct TapeStorage {
     tape: Arc<Tape>,
     /// Its header, once it was read: no segment goes back to the begin of the tape for it.
     medium: OnceLock<MediumHeader>,
+    /// Its first block does not say it: nobody goes back there for it either.
+    is_header_lost: AtomicBool,
+    /// A block of ours was seen though the header is lost.
+    has_ours: AtomicBool,
     /// Where segments were recorded to lie.
     recorded: Mutex<HashMap<SegmentNumber, Recorded>>,
 }
+
+/// Whether a block could not be read, and what lies behind it may be.
+fn is_of_block(e: &io::Error) -> bool {
+    let e = e.get_ref().and_then(|e| e.downcast_ref::<TapeError>());
+    matches!(e, Some(TapeError::Medium { .. }))
+}
+
+/// Whether a block that is no whole header begins as one: with its magic, its version and its kind, but for one of these bytes.
+fn is_nearly_header(block: &[u8]) -> bool {
+    let like = MaHeader {
+        kind: BlockKind::MediumHeader,
+        segment: SegmentId([0; 16]),
+        index: BlockIndex(0),
+        length: BLOCK_ALIGN as u32,
+    };
+    let mut header = [0; HEADER_LEN];
+    like.encode(&mut header);
+    let same = header.iter().zip(block).take(KNOWN_BEGIN).filter(|(a, b)| a == b).count();
+    same + 1 >= KNOWN_BEGIN
+}
+
+/// So many bytes of a header are the same on all tapes: magic, version, kind, flags, and the segment, which is none.
+const KNOWN_BEGIN: usize = 24;
 
 pub(super) fn failed(error: TapeError) -> io::Error {
     match error {
@@ -173,6 +201,19 @@ impl Storage for TapeStorage {
         }
     }
 
+    fn is_tape(&self) -> bool {
+        true
+    }
+
+    fn take_header(&self, header: &MediumHeader) {
+        self.is_header_lost.store(true, Relaxed);
+        let _ = self.medium.set(header.clone());
+    }
+
+    fn has_blocks_of_ours(&self) -> bool {
+        self.has_ours.load(Relaxed)
+    }
+
     fn takes_attachments(&self) -> bool {
         self.medium().is_ok_and(|medium| medium.is_some())
     }
@@ -195,6 +236,9 @@ impl Storage for TapeStorage {
         least: SegmentNumber,
     ) -> Result<SegmentNumber, DeviceError> {
         match self.medium().map_err(io_error("read", &self.tape.name()))? {
+            Some(medium) if self.is_header_lost.load(Relaxed) => {
+                Err(header_lost(&self.tape.name(), medium))
+            }
             Some(medium) => attachment::append(&self.tape, medium, new, least),
             None => Err(DeviceError::KeepsNoAttachment),
         }
@@ -203,17 +247,38 @@ impl Storage for TapeStorage {
 
 impl TapeStorage {
     pub fn new(tape: Arc<Tape>) -> Self {
-        Self { tape, medium: OnceLock::new(), recorded: Mutex::default() }
+        Self {
+            tape,
+            medium: OnceLock::new(),
+            is_header_lost: AtomicBool::new(false),
+            has_ours: AtomicBool::new(false),
+            recorded: Mutex::default(),
+        }
     }
 
     /// What the tape says of itself, where that can be read.
     fn medium(&self) -> io::Result<Option<&MediumHeader>> {
-        if self.medium.get().is_none()
-            && let Ok((_, header)) = decode_record(BlockKind::MediumHeader, &self.header()?)
-        {
-            let _ = self.medium.set(header);
+        if self.medium.get().is_none() && !self.is_header_lost.load(Relaxed) {
+            let block = match self.header() {
+                Err(e) if is_of_block(&e) => Vec::new(),
+                read => read?,
+            };
+            match decode_record(BlockKind::MediumHeader, &block) {
+                Ok((_, header)) => drop(self.medium.set(header)),
+                Err(_) => {
+                    self.is_header_lost.store(true, Relaxed);
+                    self.note_ours(&block);
+                }
+            }
         }
         Ok(self.medium.get())
+    }
+
+    /// Notes whether a block is one of ours, also where some of it is damaged.
+    fn note_ours(&self, block: &[u8]) {
+        if MaHeader::decode(block).is_ok() || is_nearly_header(block) {
+            self.has_ours.store(true, Relaxed);
+        }
     }
 
     /// What the drive needs to read what is behind the header.
@@ -236,6 +301,11 @@ impl TapeStorage {
             Err(e) => Err(failed(e)),
         }
     }
+}
+
+/// Nothing is added to a tape whose first block is damaged.
+pub(super) fn header_lost(path: &str, medium: &MediumHeader) -> DeviceError {
+    DeviceError::TapeHeaderLost { path: path.to_owned(), label: medium.label.clone() }
 }
 
 struct HeaderFile {

@@ -9,7 +9,7 @@ use capstan_format::record::{MediumHeader, encode_record};
 use capstan_tape::{DriveKey, DriveSession, Speeds, Spot, TapeError, Written};
 
 use super::mount::Tape;
-use super::storage::TapeStorage;
+use super::storage::{TapeStorage, header_lost};
 use super::{HEADER_FILE, catalog_file, complete, data_file};
 use crate::address::TapeAddress;
 use crate::file::FileMedium;
@@ -140,6 +140,14 @@ impl TapeDevice {
         match self.medium.header().is_drive_encrypted() {
             true => Ok(self.tape.with(|deck| deck.check_encrypts())?),
             false => Ok(()),
+        }
+    }
+
+    /// Refuses to add anything to a tape whose first block is damaged. All of it can be written anew.
+    pub fn refuse_lost_header(&self) -> Result<(), DeviceError> {
+        match self.medium.header_problem() {
+            Some(_) => Err(header_lost(self.medium.path(), self.medium.header())),
+            None => Ok(()),
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_devices::address::Address;
-use capstan_devices::file::{FileMedium, HEADER_NAME};
+use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
 use capstan_devices::rait::placed::Placed;
 use capstan_engine::message::{Code, shell_word};
@@ -32,6 +32,7 @@ use crate::error::{CellError, Result};
 use crate::keys::records::key_records;
 use crate::kinds::backup::stream_parts;
 use crate::kinds::import::library::Later;
+use crate::media::unreadable::lost_header;
 use crate::media::{Taken, shown};
 use crate::names::{NAME_MAX, TAGS_MAX, TEXT_MAX, bounded};
 use crate::observe::{Observer, Stop};
@@ -197,12 +198,7 @@ impl Cell {
         let changed = self.refuse_overwritten(device, opened.as_ref().map(FileMedium::header));
         let medium = opened.map_err(|e| changed.err().unwrap_or_else(|| e.into()))?;
         let header = medium.header().clone();
-        if let Some(problem) = medium.header_problem() {
-            let what = format!("{}/{HEADER_NAME}", medium.path());
-            let text = format!(
-                "{problem}; what it said is taken from a segment, `capstan media repair {}` writes it anew",
-                shell_word(medium.path())
-            );
+        if let Some((what, text)) = lost_header(&medium) {
             ears.say(Code::HeaderDamaged, "media agent", &what, text);
         }
         self.open_drive_key(&header)?;
@@ -222,6 +218,7 @@ impl Cell {
             _ => self.put_medium_of(&at, &header)?,
         };
         self.idb.set_medium_changed(header.medium, None)?;
+        self.note_lost_header(&medium)?;
         // It is here, wherever it was.
         self.is_back(&row, &at)?;
         let label = row.label;

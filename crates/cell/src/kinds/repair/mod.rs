@@ -25,6 +25,7 @@ use self::header::HeaderMended;
 use crate::Cell;
 use crate::drives::attached::DamagedAttachment;
 use crate::error::{CellError, Result, chain};
+use crate::media::unreadable::lost_header;
 use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
 use crate::report::Report;
@@ -62,6 +63,8 @@ struct Repair<'a> {
     started_us: i64,
     /// The header file was written anew before.
     mended_header: bool,
+    /// What is wrong with the first block of a tape, and what can be done.
+    lost_header: Option<String>,
     /// How it differs from the medium that was last written.
     changed: Option<String>,
     /// What it lacks as it does: what stays lacking of that is no damage.
@@ -147,6 +150,7 @@ impl Cell {
             dry_run: request.dry_run,
             started_us,
             mended_header,
+            lost_header: lost_header(&medium).map(|(what, text)| format!("{what}: {text}")),
             changed,
             lacking,
         };
@@ -157,7 +161,8 @@ impl Cell {
         let mut outcome = repair.mend(&found, &mut views, &mut report)?;
         // Others may have begun to read meanwhile: what they read stays then.
         drop(reading);
-        if !request.dry_run && !outcome.failed && !stop.0.load(Relaxed) {
+        let may_write = !request.dry_run && !outcome.failed && repair.lost_header.is_none();
+        if may_write && !stop.0.load(Relaxed) {
             repair.replace(&views, &found, &mut outcome)?;
             outcome.kept = repair.remove_unneeded(&found.unneeded)?;
             outcome.lacks_attachments = !repair.attach_anew(&found.attachments, &mut report)?;
@@ -207,6 +212,10 @@ impl Repair<'_> {
         report: &mut Report,
     ) -> Result<Outcome> {
         let mut outcome = Outcome::default();
+        if let Some(text) = &self.lost_header {
+            self.ears.say(Code::Damaged, "media agent", &self.row.label, text.clone());
+            return Ok(outcome);
+        }
         let helps = || found.broken.iter().filter(|b| b.helps);
         if let Some(text) = self.full()?
             && (helps().next().is_some() || !found.attachments.is_empty())
@@ -280,6 +289,7 @@ impl Repair<'_> {
         }
         let is_mended =
             outcome.whole == broken.len() && !outcome.kept && !outcome.lacks_attachments;
+        let is_mended = is_mended && self.lost_header.is_none();
         let (idb, id) = (&self.cell.idb, self.row.id);
         // Whoever finds damage says so, also if he only looked.
         if is_mended && !self.dry_run {

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use capstan_devices::file::{FileMedium, HEADER_NAME};
+use capstan_devices::file::FileMedium;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_format::keys::KeyRecord;
 
 use crate::error::{CellError, Result};
 use crate::keys::records::key_records;
+use crate::media::unreadable::lost_header;
 use crate::reading::version::VersionView;
 use crate::session::Ears;
 use crate::versions::missing::MissingSegment;
@@ -111,13 +112,9 @@ impl Part {
 
     /// Says that the medium's header had to be made up for.
     pub fn say_header_problem(&self, ears: &Ears<'_>) {
-        let Some(problem) = self.medium.header_problem() else { return };
-        let what = format!("{}/{HEADER_NAME}", self.medium.path());
-        let text = format!(
-            "{problem}; the header is taken from a segment, `capstan media repair {}` writes the file anew",
-            shell_word(self.medium.path())
-        );
-        ears.say(Code::Damaged, "media agent", &what, text);
+        if let Some((what, text)) = lost_header(&self.medium) {
+            ears.say(Code::Damaged, "media agent", &what, text);
+        }
     }
 
     /// Says of a damaged segment that this costs nothing.

@@ -73,14 +73,14 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
         MediaCommand::Vault { library, json } => {
             return vault::run(global, library.as_ref(), *json);
         }
-        MediaCommand::Recycle { medium, foreign, json } => {
-            recycle(global, medium, *foreign, *json)?;
+        MediaCommand::Recycle { medium, foreign, give_up, json } => {
+            recycle(global, medium, (*foreign, *give_up), *json)?;
         }
         MediaCommand::Forget { medium, json } => forget(global, medium, *json)?,
-        MediaCommand::Erase { medium, secure, foreign: false, json } => {
-            erase(global, medium, *secure, *json)?;
+        MediaCommand::Erase { medium, secure, foreign: false, give_up, json } => {
+            erase(global, medium, (*secure, *give_up), *json)?;
         }
-        MediaCommand::Erase { medium, secure, foreign: true, json } => {
+        MediaCommand::Erase { medium, secure, foreign: true, json, .. } => {
             erase_foreign(global, medium, *secure, *json)?;
         }
         MediaCommand::Retire(args) if args.undo => {
@@ -215,11 +215,16 @@ fn adopted(media: &[MediumInfo]) -> Result<(), Failure> {
     out.finish()
 }
 
-fn recycle(global: &Global, medium: &str, foreign: bool, as_json: bool) -> Result<(), Failure> {
+fn recycle(
+    global: &Global,
+    medium: &str,
+    (foreign, give_up): (bool, bool),
+    as_json: bool,
+) -> Result<(), Failure> {
     let cell = home::open(global)?;
     let done = match foreign {
         true => cell.media_recycle_foreign(medium)?,
-        false => cell.media_recycle(medium)?,
+        false => cell.media_recycle(medium, give_up)?,
     };
     let mut out = Output::new();
     if as_json {
@@ -272,8 +277,13 @@ fn forget(global: &Global, medium: &str, as_json: bool) -> Result<(), Failure> {
     out.finish()
 }
 
-fn erase(global: &Global, medium: &str, secure: bool, as_json: bool) -> Result<(), Failure> {
-    let done = home::open(global)?.media_erase(medium, secure)?;
+fn erase(
+    global: &Global,
+    medium: &str,
+    (secure, give_up): (bool, bool),
+    as_json: bool,
+) -> Result<(), Failure> {
+    let done = home::open(global)?.media_erase(medium, secure, give_up)?;
     let mut out = Output::new();
     if as_json {
         out.json(&json!({

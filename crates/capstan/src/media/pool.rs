@@ -105,6 +105,7 @@ fn page(pool: &PoolInfo) -> String {
         ("Policy", pool.policy()),
         ("Media", grouped(pool.media.len() as u64)),
         ("Usable", grouped(pool.usable())),
+        ("Lacks", pool.lacks.clone().unwrap_or_default()),
     ]);
     if !pool.media.is_empty() {
         text.push('\n');
@@ -128,6 +129,7 @@ fn json_of(pool: &PoolInfo) -> Value {
         "label_rule": pool.pool.label_rule,
         "vault": pool.pool.vault,
         "usable": pool.usable(),
+        "lacks": pool.lacks,
         "media": pool.media.iter().map(media::json_of).collect::<Vec<_>>(),
     })
 }

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use requests::Untold;
 use serde::Serialize;
 
-use crate::args::{BackupArgs, Global, RunArgs, StageArgs};
+use crate::args::{BackupArgs, Destination, Global, RunArgs, StageArgs};
 use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, FAILED, Failure, one_line};
 use crate::output::progress::Console;
 use crate::output::report_text::View;
@@ -399,6 +399,14 @@ impl WithoutRoom<'_> {
 
     /// Why it is not tried again, and what to do.
     fn text(&self) -> String {
+        if let Destination::Pool(pool) = &self.args.to {
+            return format!(
+                "'{}' was not backed up, as pool '{pool}' has no medium for it, and the keep rules freed none; `capstan pool show {}` \
+                 says what its media hold, and what it lacks",
+                self.name,
+                shell_word(pool)
+            );
+        }
         format!(
             "'{}' was not backed up, as there is no room, and the keep rules gave nothing back; keep fewer versions, or \
              {WAYS_TO_ROOM}",

@@ -206,7 +206,7 @@ fn a_tape_is_of_one_kind_as_long_as_it_holds_anything() {
     lab.run(named).refused(&["'V00001L9' is encrypted by its drive", "with --encrypt drive"]);
     lab.run(["media", "protect", "V00001L9", "--none"]).ok();
     // It is given up without the secret too.
-    run_with(&lab, "", &["media", "recycle", "V00001L9"]).ok();
+    run_with(&lab, "", &["media", "recycle", "V00001L9", "--give-up"]).ok();
     assert_eq!(shown(&lab, "V00001L9")["encryption"], Value::Null);
     lab.run(plain).ok();
     comes_back(&lab, "p", &lab.path("tree"));
@@ -215,11 +215,11 @@ fn a_tape_is_of_one_kind_as_long_as_it_holds_anything() {
     lab.run(named)
         .refused(&["'V00001L9' is not encrypted by its drive", "without --encrypt drive"]);
     lab.run(["media", "protect", "V00001L9", "--none"]).ok();
-    lab.run(["media", "recycle", "V00001L9"]).ok();
+    lab.run(["media", "recycle", "V00001L9", "--give-up"]).ok();
     lab.run(&by_drive).ok();
     comes_back(&lab, "t", &lab.path("tree"));
     lab.run(["media", "protect", "V00001L9", "--none"]).ok();
-    run_with(&lab, "", &["media", "erase", "V00001L9"]).ok();
+    run_with(&lab, "", &["media", "erase", "V00001L9", "--give-up"]).ok();
     assert!(media(&lab).is_empty());
 }
 

@@ -300,7 +300,7 @@ fn each_host_lists_its_own_disks_to_vault_and_to_fetch() {
     };
     assert_eq!((lists(ALPHA), lists(BETA)), ([1, 0], [0, 0]));
     hosts.on(ALPHA, &["media", "protect", &label, "--none"]).ok();
-    hosts.on(ALPHA, &["media", "recycle", &label]).ok();
+    hosts.on(ALPHA, &["media", "recycle", &label, "--give-up"]).ok();
     hosts.on(ALPHA, &["media", "export", &label]).ok();
     assert_eq!((lists(ALPHA_BARE), lists(BETA)), ([0, 1], [0, 0]));
 }

@@ -162,7 +162,7 @@ fn a_medium_that_is_read_is_not_given_up() {
     }
     let (code, said) = waiting.end(&lab);
     assert_eq!(code, 0, "{said}");
-    lab.run(["media", "recycle", "medium"]).ok();
+    lab.run(["media", "recycle", "medium", "--give-up"]).ok();
 }
 
 #[test]

@@ -112,6 +112,7 @@ mod replaced;
 mod restore_some;
 mod retire;
 mod retries;
+mod rotation;
 mod runs;
 mod scratch;
 mod secrets;

@@ -60,8 +60,34 @@ fn a_pool_takes_another_medium_or_says_which_one_to_give_up() {
     assert_eq!(medium, "m1");
     comes_back(&lab, &second, 2);
     comes_back(&lab, &third, 3);
-    // Who names the medium means it.
+    // Who says so means it.
+    run(&lab, "media recycle m1").refused(&["t@", "last complete version", "--give-up"]);
+    run(&lab, "media recycle m1 --give-up").ok();
+}
+
+#[test]
+fn what_no_prune_would_remove_is_given_up_by_no_hand_that_does_not_say_so() {
+    let (lab, first) = lab("");
+    let (second, _) = backup(&lab, 2);
+    // The first one may go, the second one is the last.
+    for line in ["media recycle m1", "media erase m1", "media erase m1 --secure"] {
+        let refused = run(&lab, line);
+        refused.refused(&[&second, "last complete version", "back up", "--give-up"]);
+        assert!(!refused.stderr.contains(&first), "{}", refused.stderr);
+    }
+    let listed = run(&lab, "media list").ok().stdout.clone();
+    assert!(!listed.contains("expired"), "{listed}");
+    let shown = run(&lab, "media show m1").ok().stdout.clone();
+    assert!(shown.contains(&second) && shown.contains("last complete version"), "{shown}");
+    comes_back(&lab, &second, 2);
+    // What is whole elsewhere is not lost with it.
+    run(&lab, "copy t --to n").ok();
+    assert!(run(&lab, "media list").ok().stdout.contains("expired"));
     run(&lab, "media recycle m1").ok();
+    comes_back(&lab, "t", 2);
+    run(&lab, "media recycle n").refused(&["last complete version"]);
+    run(&lab, "media erase n --give-up").ok();
+    assert!(!run(&lab, "versions t").stdout.contains("t@"));
 }
 
 #[test]

@@ -238,7 +238,7 @@ fn a_tape_that_is_free_becomes_a_member() {
     whole_tree_comes_back(&lab);
     // An array that is given up is taken again as a whole.
     run(&lab, "protect t --none").ok();
-    run(&lab, &format!("media recycle {}", labels(&done)[0])).ok();
+    run(&lab, &format!("media recycle {} --give-up", labels(&done)[0])).ok();
     let again = backed_up(&lab, array, &["--full"]);
     assert_eq!(labels(&again), labels(&done));
     whole_tree_comes_back(&lab);

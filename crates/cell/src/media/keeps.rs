@@ -1,8 +1,9 @@
 //! What must stay on media, and until when.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
-use capstan_format::id::{ObjectId, VersionId};
+use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{Keeping, Protection, Status, Version};
 
 use crate::Cell;
@@ -29,9 +30,40 @@ impl Kept {
 }
 
 /// What must stay of all that is known. It is found at once for all media: there may be very many versions on each.
-pub(crate) struct Keeps(HashMap<VersionId, Kept>);
+pub(crate) struct Keeps {
+    versions: HashMap<VersionId, Kept>,
+    /// What must stay where the set of its medium decides and its turn has come.
+    in_turn: HashMap<VersionId, Kept>,
+    lasts: OnceCell<Lasts>,
+}
+
+/// What decides on media beside the protection of each version.
+#[derive(Debug, Default)]
+pub(crate) struct Lasts {
+    /// Of each medium the versions that would go with it and that no prune would remove, as an object's last complete one is not;
+    /// each with the reason.
+    pub held: HashMap<MediumId, Vec<(VersionId, String)>>,
+    /// Media of rotation sets whose turn has come.
+    pub due: HashSet<MediumId>,
+}
 
 impl Keeps {
+    /// What decides on media. It is found when it is wanted first: all versions are looked at for it.
+    pub fn lasts(&self, cell: &Cell) -> Result<&Lasts> {
+        match self.lasts.get() {
+            Some(lasts) => Ok(lasts),
+            None => {
+                let found = cell.lasts(self)?;
+                Ok(self.lasts.get_or_init(|| found))
+            }
+        }
+    }
+
+    /// Whether a version must stay though the turn of its medium has come: it is locked, or protected by itself.
+    pub fn stays_in_turn(&self, id: VersionId) -> bool {
+        self.in_turn.contains_key(&id)
+    }
+
     /// Which of these versions must stay: for their own sake, or since one builds on them that must.
     pub fn of(&self, versions: &[VersionId]) -> Vec<Kept> {
         versions.iter().filter_map(|id| self.get(*id)).collect()
@@ -39,7 +71,7 @@ impl Keeps {
 
     /// How a version must stay, if it must.
     pub fn get(&self, id: VersionId) -> Option<Kept> {
-        self.0.get(&id).copied()
+        self.versions.get(&id).copied()
     }
 }
 
@@ -64,8 +96,16 @@ impl Cell {
             let held = has_passed(row) && still.contains(&version.object);
             own(version, keeping, now_us).or(held.then_some(Kept::ForEver))
         };
-        let all = rows.iter().map(|row| (row.0.id, row.0.base, own(row)));
-        Ok(Keeps(with_bases(&all.collect::<Vec<_>>())))
+        let all = |is_asked: &dyn Fn(&(Version, Keeping)) -> bool| {
+            let of = |row| (own(row)).filter(|_| is_asked(row));
+            let all = rows.iter().map(|row| (row.0.id, row.0.base, of(row)));
+            with_bases(&all.collect::<Vec<_>>())
+        };
+        let by_itself = |(_, keeping): &(Version, Keeping)| {
+            keeping.protection != Protection::Rules || keeping.lock_at(now_us).is_some()
+        };
+        let (versions, in_turn) = (all(&|_| true), all(&by_itself));
+        Ok(Keeps { versions, in_turn, lasts: OnceCell::new() })
     }
 }
 
@@ -144,7 +184,8 @@ mod tests {
             (id(7), Some(id(6)), None),
             (id(8), Some(id(9)), until(80)),
         ];
-        let keeps = Keeps(with_bases(&versions));
+        let versions = with_bases(&versions);
+        let keeps = Keeps { versions, in_turn: HashMap::new(), lasts: OnceCell::new() };
         assert_eq!(keeps.of(&[id(1), id(2), id(4)]), [Kept::ForEver; 3]);
         assert_eq!((keeps.get(id(3)), keeps.get(id(5))), (until(30), None));
         assert_eq!(

@@ -38,7 +38,8 @@ pub use self::condition::{Condition, Limits, limits_of};
 pub(crate) use self::failure::WriteFailure;
 use self::hosts::look_here;
 pub(crate) use self::hosts::{at_other_host, is_elsewhere, is_place_here, other_host};
-use self::keeps::{Keeps, Kept};
+use self::keeps::Kept;
+pub(crate) use self::keeps::{Keeps, Lasts};
 pub(crate) use self::libraries::{Libraries, tape_away};
 pub(crate) use self::out::{exported, tape_exported, tape_name, tapes_to_come};
 pub(crate) use self::owner::{identity, recorded};
@@ -89,6 +90,8 @@ pub struct MediumInfo {
     pub versions: Vec<VersionId>,
     /// Those of them that must stay.
     pub kept: u64,
+    /// Why it is not given up though none of them must: with it something would go that no prune would remove.
+    pub held: Option<String>,
     /// Until when the last of those that have an end must stay, in microseconds since 1970.
     pub kept_until_us: Option<i64>,
     /// Whether one of them must stay without end.
@@ -145,7 +148,14 @@ impl Cell {
         let management = self.idb.management(medium.id)?;
         let holdings = self.idb.holdings(medium.id)?;
         let versions = self.idb.versions_on_medium(medium.id)?;
-        let kept = keeps.of(&versions);
+        let is_due =
+            management.rotation_set.is_some() && keeps.lasts(self)?.due.contains(&medium.id);
+        let kept = if is_due { Vec::new() } else { keeps.of(&versions) };
+        let is_asked = holdings.segments > 0 && kept.is_empty() && !is_due;
+        let held = match is_asked {
+            true => self.held_text(medium, keeps.lasts(self)?)?,
+            false => None,
+        };
         let at_hand = look_here(self, medium);
         let appendable = match &management.pool {
             Some(name) => self.idb.pool(name)?.is_none_or(|p| p.appendable),
@@ -162,7 +172,7 @@ impl Cell {
             is_damaged: management.damaged_us.is_some() || at_hand.problem.is_some(),
             holds_data: holdings.segments > 0,
             // What is on one that is only appended to stays, whether it must or not.
-            is_kept: !kept.is_empty() || is_worm(medium),
+            is_kept: !kept.is_empty() || held.is_some() || is_worm(medium),
             has_room: management.full_us.is_none()
                 && at_hand.free_bytes.is_none_or(|free| free >= LEAST_SPACE),
             appendable,
@@ -184,6 +194,7 @@ impl Cell {
             tape.exported =
                 management.tape_exported(&tape.device).map(|(us, to)| (us, to.to_owned()));
         }
+        reasons.extend(held.clone());
         reasons.extend(at_hand.problem);
         reasons.extend(at_hand.lost);
         Ok(MediumInfo {
@@ -199,6 +210,7 @@ impl Cell {
             used,
             tapes,
             kept: kept.len() as u64,
+            held,
             kept_until_us: kept.iter().filter_map(Kept::until_us).max(),
             kept_for_ever: kept.iter().any(|k| k.until_us().is_none()),
             drive_key: self.drive_key_pairs(medium.id)?,

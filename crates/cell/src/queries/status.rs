@@ -1,7 +1,7 @@
 //! How it stands with each object: its last complete version, its last backup, its last drill, and what is to be done about it.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use capstan_engine::message::{Code, shell_word};
@@ -97,6 +97,8 @@ struct Known<'a> {
     refused: &'a [RefusedNow],
     /// A leap of the clock that is not proved to be none.
     leap: Option<Leap>,
+    /// Of pools whose media rotate why the next run finds none.
+    pools: &'a HashMap<String, String>,
     /// Prunes that could not consolidate what they gave up, and none since could.
     pruned: &'a [RefusedNow],
 }
@@ -132,6 +134,7 @@ impl Cell {
         let lacking_copies = self.idb.lacking_copies()?;
         let unsound = self.unsound_places()?.of_this_host();
         let of_unsound = self.unsound_versions(&unsound)?;
+        let pools = self.pools_without_next()?;
         let known = Known {
             away: &away,
             lost: &lost,
@@ -143,6 +146,7 @@ impl Cell {
             refused: &refused,
             leap: self.leap()?,
             pruned: &pruned,
+            pools: &pools,
         };
         let mut all = Vec::new();
         let mut faults = HashMap::new();
@@ -283,6 +287,13 @@ impl Cell {
         let media = complete.map(|v| self.media_of(v)).transpose()?.unwrap_or_default();
         for why in self.faults_of(&media)? {
             status.say(Health::Warning, why);
+        }
+        let mut pools: BTreeSet<String> = BTreeSet::new();
+        for id in media.iter().filter(|_| !known.pools.is_empty()) {
+            pools.extend(self.idb.management(*id)?.pool);
+        }
+        for why in pools.iter().filter_map(|pool| known.pools.get(pool)) {
+            status.say(Health::Warning, why.clone());
         }
         for id in media {
             // Each medium is looked at once, however many objects it has.

@@ -5,15 +5,12 @@
 //! in no pool; where it takes blank tapes, one of those, which is the pool's from then on. Where a pool has rotation sets, only media of the day's set count, and a medium is appended to on the day on
 //! which it was begun.
 //!
-//! An expired medium that alone has a version which no prune would remove, as an object's last one, is recycled by who names it.
-//! A pool takes it for one that holds what must stay.
-
-use std::collections::HashSet;
+//! A medium of a set that has all its media is expired when its turn comes ([`crate::supply::turns`]).
 
 use capstan_devices::tape::Trial;
 use capstan_engine::message::shell_word;
-use capstan_format::id::{MediumId, VersionId};
-use capstan_idb::{Claim, Medium, Pool, RotationSet, torn};
+use capstan_format::id::MediumId;
+use capstan_idb::{Medium, Pool, RotationSet};
 use jiff::Timestamp;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
@@ -21,14 +18,11 @@ use jiff::tz::TimeZone;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
-use crate::media::{LEAST_SPACE, MediumInfo, MediumState};
+use crate::media::{MediumInfo, MediumState};
 use crate::session::now_us;
 use crate::supply::queue::has_no_drive;
 use crate::supply::unfit::a_few;
 use crate::supply::usable::unusable;
-use crate::versions::away_media::AwayMedium;
-use crate::versions::damaged::Stays;
-use crate::versions::damaged::Unsound;
 
 /// The rank of a medium: less is taken first.
 type Rank = (u8, i64);
@@ -47,11 +41,12 @@ impl Cell {
         let mut passed: Vec<(MediumId, String)> =
             passed.iter().map(|(id, why)| (*id, (*why).to_owned())).collect();
         let mut busy = None;
+        let today = local_date(now_us());
         loop {
-            let chosen = match self.choose(name, by_drive, &passed) {
+            let chosen = match self.choose(name, by_drive, &passed, today) {
                 // What others have may do when they are done.
                 Err(e @ CellError::NoMedium(_)) => {
-                    return match (self.or_scratch(name, by_drive, only_ask, e), busy) {
+                    return match (self.or_scratch(name, by_drive, only_ask, e, today), busy) {
                         (Err(none), Some(busy)) if !none.is_busy() => Err(busy),
                         (done, _) => done,
                     };
@@ -83,9 +78,10 @@ impl Cell {
         by_drive: ByDrive,
         only_ask: bool,
         why: CellError,
+        today: Date,
     ) -> Result<Medium> {
         let pool = self.pool(name)?;
-        let set = set_of(&pool, local_date(now_us()));
+        let set = set_of(&pool, today);
         if !pool.scratch || !self.may_join(&pool, set)? {
             return Err(why);
         }
@@ -112,11 +108,10 @@ impl Cell {
         name: &str,
         by_drive: ByDrive,
         passed: &[(MediumId, String)],
+        today: Date,
     ) -> Result<Chosen> {
         let pool = self.pool(name)?;
-        let today = local_date(now_us());
         let all = self.media_list(None)?;
-        let mut lasts = None;
         let set = set_of(&pool, today);
         let in_set = |m: &MediumInfo| {
             m.management.pool.as_deref() == Some(name) && m.management.rotation_set == set
@@ -127,23 +122,12 @@ impl Cell {
         let asked = Asked { pool: &pool, set, may_join, today };
         let mut best: Option<(Rank, MediumInfo)> = None;
         let mut unfit = Vec::new();
-        for mut info in all {
+        for info in all {
             if let Some((_, why)) = passed.iter().find(|(id, _)| *id == info.medium.id) {
                 unfit.push((info.medium.label.clone(), format!(" {why}")));
                 continue;
             }
-            let mut ranked = asked.rank(&info);
-            if info.state == MediumState::Expired && matches!(ranked, Ok(Some(_))) {
-                let lasts = match &mut lasts {
-                    Some(lasts) => lasts,
-                    lasts => lasts.insert(self.lasts()?),
-                };
-                if let Some(why) = self.not_given_up(&info.medium, lasts)? {
-                    info.state = not_expired(&info, &pool);
-                    ranked = asked.rank(&info).map_err(|_| why);
-                }
-            }
-            match ranked {
+            match asked.rank(&info) {
                 Ok(Some(rank)) if best.as_ref().is_none_or(|(least, _)| rank < *least) => {
                     match self.passed_over(by_drive, &info)? {
                         None => best = Some((rank, info)),
@@ -156,7 +140,19 @@ impl Cell {
         }
         match best {
             Some((_, info)) => Ok(Chosen { info, set }),
-            None => Err(needed(&pool, set, &unfit)),
+            None => Err(needed(&pool, set.filter(|_| !may_join), set, &unfit)),
+        }
+    }
+
+    /// Why a run on that day would find no medium of a pool, if it is so. Nothing is loaded for it.
+    pub(super) fn lacks_medium(&self, pool: &Pool, day: Date) -> Result<Option<CellError>> {
+        let name = &pool.name;
+        match self.choose(name, ByDrive::AsItIs, &[], day) {
+            Ok(_) => Ok(None),
+            Err(e @ CellError::NoMedium(_)) => {
+                Ok(self.or_scratch(name, ByDrive::AsItIs, true, e, day).err())
+            }
+            Err(e) => Err(e),
         }
     }
 
@@ -165,9 +161,9 @@ impl Cell {
         let mut medium = info.medium.clone();
         if info.state == MediumState::Expired {
             let may_go = || {
-                let why = self.not_given_up(&info.medium, &self.lasts()?)?;
+                let now = self.medium_info(&info.medium)?;
                 let refused = |why| CellError::NoMedium(format!("{} {why}", info.medium.label));
-                why.map_or(Ok(()), |why| Err(refused(why)))
+                now.held.map_or(Ok(()), |why| Err(refused(why)))
             };
             let trial = Trial::of(&self.devices, &medium.device.parse()?);
             let device = self.hold_now(&medium)?;
@@ -179,70 +175,12 @@ impl Cell {
         }
         Ok(medium)
     }
-
-    /// What pools do not give up by themselves, and where all that is known lies.
-    pub(crate) fn lasts(&self) -> Result<Lasts> {
-        Ok(Lasts {
-            stays: self.stays_without_rules()?,
-            unsound: self.unsound_places()?,
-            away: self.media_away()?,
-            claims: self.idb.claims()?,
-        })
-    }
-
-    /// Why a pool does not give up by itself what a medium holds: with it a version would go that no prune would remove.
-    pub(crate) fn not_given_up(&self, medium: &Medium, lasts: &Lasts) -> Result<Option<String>> {
-        let Lasts { stays, unsound, away, claims } = lasts;
-        let is_gone = |c: &Claim| {
-            c.medium == medium.id
-                || unsound.has(c.medium, c.segment)
-                || away.iter().any(|of| of.lacks(c.medium, c.segment))
-        };
-        let torn = torn(claims, is_gone);
-        let here = claims.iter().filter(|c| c.medium == medium.id);
-        let lost = here.filter(|c| torn.contains(&(c.version, c.origin))).map(|c| c.version);
-        let lost: HashSet<VersionId> = lost.collect();
-        let lost = self.idb.with_dependants(&lost.into_iter().collect::<Vec<_>>())?;
-        let mut held = lost.iter().filter_map(|id| Some((*id, stays.get(id)?)));
-        let Some((id, why)) = held.next() else { return Ok(None) };
-        let more = match held.count() {
-            0 => String::new(),
-            n => format!(" and {n} more"),
-        };
-        Ok(Some(format!(
-            "holds {} ({why}){more}, which only `capstan media recycle {}` gives up",
-            self.name_of_version(id)?,
-            shell_word(&medium.label)
-        )))
-    }
-}
-
-/// What decides whether a pool gives up what a medium holds.
-pub(crate) struct Lasts {
-    /// The versions that no prune without rules would remove.
-    stays: Stays,
-    /// Where nobody may rely on what is there: it does not make up for what is given up.
-    unsound: Unsound,
-    /// The same of media.
-    away: Vec<AwayMedium>,
-    claims: Vec<Claim>,
 }
 
 /// A medium that a pool would take, and the rotation set that it is for.
 struct Chosen {
     info: MediumInfo,
     set: Option<RotationSet>,
-}
-
-/// The state of a medium that has expired, where what it holds must stay all the same.
-pub(crate) fn not_expired(info: &MediumInfo, pool: &Pool) -> MediumState {
-    let has_room =
-        info.management.full_us.is_none() && info.free_bytes.is_none_or(|free| free >= LEAST_SPACE);
-    match (has_room, pool.appendable) {
-        (true, true) => MediumState::Appendable,
-        (true, false) => MediumState::Protected,
-        (false, _) => MediumState::Full,
-    }
 }
 
 /// What is asked for.
@@ -295,23 +233,44 @@ impl Asked<'_> {
     }
 }
 
-/// The error for a pool without a usable medium: it names what is needed.
-fn needed(pool: &Pool, set: Option<RotationSet>, unfit: &[(String, String)]) -> CellError {
+/// The error for a pool without a usable medium: it names what is needed, which for a set that is `complete` is a further place, too.
+fn needed(
+    pool: &Pool,
+    complete: Option<RotationSet>,
+    set: Option<RotationSet>,
+    unfit: &[(String, String)],
+) -> CellError {
     let of = set.map_or(String::new(), |set| format!(" for its {set} set"));
     let why = match unfit.is_empty() {
         true => "it has none".to_owned(),
         false => a_few(unfit),
     };
+    let name = shell_word(&pool.name);
+    let add = match complete {
+        None => format!("add a free one: `capstan media init DEVICE --pool {name}`"),
+        Some(set) => {
+            let larger = |(of, n): (RotationSet, u32)| {
+                (n > 0).then(|| format!("{of}={}", if of == set { n + 1 } else { n }))
+            };
+            let sets = RotationSet::ALL.into_iter().zip(pool.rotation).filter_map(larger);
+            let sets = sets.collect::<Vec<_>>().join(",");
+            let blank = match pool.scratch {
+                true => "which takes a blank tape".to_owned(),
+                false => format!("and `capstan media init DEVICE --pool {name}`"),
+            };
+            format!(
+                "let the set have one more: `capstan pool set {name} --rotation {sets}`, {blank}"
+            )
+        }
+    };
     CellError::NoMedium(format!(
-        "pool '{}' has no usable medium{of}: {why}; make one of them usable, or add a free one: `capstan media init DEVICE \
-         --pool {}`",
-        pool.name,
-        shell_word(&pool.name)
+        "pool '{}' has no usable medium{of}: {why}; make one of them usable, or {add}",
+        pool.name
     ))
 }
 
 /// The rotation set whose day it is: the first of the month, else Sunday, else any, of the sets that the pool has.
-fn set_of(pool: &Pool, today: Date) -> Option<RotationSet> {
+pub(super) fn set_of(pool: &Pool, today: Date) -> Option<RotationSet> {
     let has = |set: RotationSet| size_of(pool, set) > 0;
     let due = [
         (RotationSet::Monthly, today.day() == 1),
@@ -323,7 +282,7 @@ fn set_of(pool: &Pool, today: Date) -> Option<RotationSet> {
     due.or_else(|| RotationSet::ALL.into_iter().find(|set| has(*set)))
 }
 
-fn size_of(pool: &Pool, set: RotationSet) -> u32 {
+pub(super) fn size_of(pool: &Pool, set: RotationSet) -> u32 {
     let at = RotationSet::ALL.iter().position(|s| *s == set);
     at.and_then(|at| pool.rotation.get(at)).copied().unwrap_or(0)
 }
@@ -366,6 +325,7 @@ mod tests {
             foreign: false,
             versions: Vec::new(),
             kept: 0,
+            held: None,
             kept_until_us: None,
             kept_for_ever: false,
             drive_key: None,

@@ -13,6 +13,7 @@ pub(crate) mod scratch;
 pub(crate) mod seen;
 pub(crate) mod tape_arrays;
 pub(crate) mod tapes;
+pub(crate) mod turns;
 pub(crate) mod unfit;
 pub(crate) mod usable;
 

@@ -21,6 +21,8 @@ pub struct PoolInfo {
     pub pool: Pool,
     /// Its media.
     pub media: Vec<MediumInfo>,
+    /// Why the next run to it finds no medium, where its media rotate and it is so.
+    pub lacks: Option<String>,
 }
 
 impl Cell {
@@ -46,7 +48,8 @@ impl Cell {
         for pool in self.idb.pools()? {
             let of_pool = |m: &&MediumInfo| m.management.pool.as_deref() == Some(&*pool.name);
             let media = all.iter().filter(of_pool).cloned().collect();
-            list.push(PoolInfo { pool, media });
+            let lacks = self.without_next(&pool)?;
+            list.push(PoolInfo { pool, media, lacks });
         }
         Ok(list)
     }
@@ -54,7 +57,8 @@ impl Cell {
     /// A pool with its media.
     pub fn pool_show(&self, name: &str) -> Result<PoolInfo> {
         let pool = self.pool(name)?;
-        Ok(PoolInfo { media: self.media_list(Some(name))?, pool })
+        let lacks = self.without_next(&pool)?;
+        Ok(PoolInfo { media: self.media_list(Some(name))?, pool, lacks })
     }
 
     /// Makes a pool.

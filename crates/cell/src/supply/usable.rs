@@ -17,6 +17,7 @@ pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
         }
         MediumState::Damaged => return Some("is damaged".to_owned()),
         MediumState::Blank => return Some("is not initialised".to_owned()),
+        MediumState::Protected | MediumState::Full if m.held.is_some() => return m.held.clone(),
         MediumState::Protected => return Some("holds what must stay".to_owned()),
         MediumState::Full => return Some("is full".to_owned()),
         MediumState::Retired => return Some("is retired".to_owned()),

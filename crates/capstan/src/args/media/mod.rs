@@ -85,7 +85,8 @@ Examples:
   capstan media recycle A00007L9 --foreign
 
 Gives up all that the medium holds. It is free again, with a new identity. Refused while anything
-on it is protected, or a version that must stay builds on it.
+on it is protected, or a version that must stay builds on it. Refused, too, while it alone has what
+no prune would remove, as an object's last complete version: --give-up gives that up.
 
 --foreign is for a tape that another program wrote over. What the tape held is lost and given up;
 what is on it now is erased. Refused if there is a Capstan medium on it.";
@@ -98,7 +99,7 @@ Examples:
 The contents can no longer be read by the usual means, and the medium is forgotten: its device is
 blank, and `capstan media init` makes a new medium there. There is no question to confirm. Like
 `recycle`, this is refused while anything on the medium is protected or locked, or a version that
-must stay builds on it.
+must stay builds on it, and without --give-up while it alone has an object's last complete version.
 
 On disk the files are removed; --secure first overwrites each of them once with zeros. On SSDs,
 thin volumes and copy-on-write file systems (btrfs, ZFS, snapshots) the old bytes may stay
@@ -311,8 +312,11 @@ pub enum MediaCommand {
         #[arg(value_name = "MEDIUM")]
         medium: String,
         /// Another program wrote over its tape: erase that, and make the tape a free medium again
-        #[arg(long)]
+        #[arg(long, conflicts_with = "give_up")]
         foreign: bool,
+        /// Give up an object's last complete version, too
+        #[arg(long)]
+        give_up: bool,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -340,8 +344,11 @@ pub enum MediaCommand {
         #[arg(long)]
         secure: bool,
         /// Erase a tape that the database does not know, whatever is on it; name it as a device
-        #[arg(long)]
+        #[arg(long, conflicts_with = "give_up")]
         foreign: bool,
+        /// Give up an object's last complete version, too
+        #[arg(long)]
+        give_up: bool,
         /// Print one JSON object
         #[arg(long)]
         json: bool,

@@ -20,7 +20,9 @@ A pool never recycles a medium that alone has an object's last complete version.
 
 With rotation sets, the first day of a month belongs to the monthly set, a Sunday to the weekly
 one, and all other days to the daily one. A medium joins a set until the set has its number of
-media.";
+media. Then the one that was written longest ago is written anew: keep rules do not hold it back,
+but what is locked, or protected by itself, does. A backup to a set builds on what a slower set
+keeps for longer, or is full. `capstan pool show` says if the next run finds no medium.";
 const AFTER_SET: &str = "\
 Examples:
   capstan pool set office --allocation strict

@@ -46,7 +46,8 @@ session takes a tape for each, and continues on a next array of tapes when one i
 
 A backup stores what changed since the object's last version on the same medium, or on media of
 the same pool or library. On another medium it stores everything, so that each of several disks in
-rotation is enough by itself. --incr builds on the last version wherever it lies. Exported media
+rotation is enough by itself. To a rotation set of a pool it builds on what a slower set keeps for
+longer, or stores everything. --incr builds on the last version wherever it lies. Exported media
 count as if they were at hand. If the last version is damaged or away, or is not encrypted and
 this one is, the backup stores everything and a warning says why. --full and --level override
 this.

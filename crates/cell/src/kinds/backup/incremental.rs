@@ -97,11 +97,22 @@ impl Cell {
         let mut base = base;
         if asked.is_none() {
             let mut candidates = versions.iter().filter(|v| is_base(v, level)).take(CANDIDATES);
+            let mut is_near = false;
             let together = candidates.find(|version| {
                 // Why it cannot be looked at is why it cannot be built on.
-                self.apart(version.id, media).map_or(true, |apart| apart.is_empty())
+                let is_together =
+                    self.apart(version.id, media).map_or(true, |apart| apart.is_empty());
+                is_near |= is_together;
+                is_together && !self.goes_before(version.id, media).unwrap_or(false)
             });
             let Some(together) = together else {
+                if is_near {
+                    notes.push(
+                        "this is a full backup: nothing lies on media of a slower rotation set that are kept for longer than it"
+                            .to_owned(),
+                    );
+                    return Ok(None);
+                }
                 full(&format!(
                     "the last version lies on {}, and this one is to be enough by itself; --incr builds on that all the same",
                     self.apart(base.id, media)?.join(", ")

@@ -54,6 +54,8 @@ impl Cell {
             lacking: self.lacking_paths()?,
             still,
             of_others: self.versions_of_others()?,
+            of_sets: self.versions_of_sets()?,
+            in_turn: false,
             crowded: self.crowded()?,
             now_us: leap.map_or_else(now_us, |leap| leap.from_us),
             leap,

@@ -82,6 +82,10 @@ pub(crate) struct Asked<'a> {
     pub still: HashMap<ObjectId, String>,
     /// Versions that are on media of other cells: these decide on them.
     pub of_others: HashSet<VersionId>,
+    /// Versions that only media of rotation sets have: these decide on them, unless they have a protection of their own.
+    pub of_sets: HashSet<VersionId>,
+    /// Whether the turn of all these media has come.
+    pub in_turn: bool,
     /// Versions on full disks, each with a full elsewhere that stands for it: that is kept in their place, where what they build on
     /// was given up.
     pub crowded: HashMap<VersionId, VersionId>,
@@ -177,11 +181,13 @@ impl Asked<'_> {
 
     /// Why these versions are kept by rules, each by its place among all.
     fn by_rules(&self, rows: &[PruneRow], of: &[usize]) -> HashMap<usize, Vec<String>> {
+        // What sets keep takes no place of what rules keep.
+        let of: Vec<usize> = of.iter().copied().filter(|i| !self.is_of_set(&rows[*i])).collect();
         let seen =
             |i: &usize| Seen { created_us: rows[*i].version.created_us, tags: &rows[*i].tags };
         let seen: Vec<Seen<'_>> = of.iter().map(seen).collect();
         let now = Now { us: self.now_us, has_leapt: self.leap.is_some() };
-        of.iter().copied().zip(self.rules.apply(&seen, &self.here, now)).collect()
+        of.into_iter().zip(self.rules.apply(&seen, &self.here, now)).collect()
     }
 
     /// The last version of each object that is whole, and where that lacks paths the last ones that have them.
@@ -215,6 +221,11 @@ impl Asked<'_> {
         let id = row.version.id;
         let is_had = !self.lost.contains_key(&id) && !self.damaged.contains_key(&id);
         is_complete(row) && is_had && !self.of_others.contains(&id)
+    }
+
+    /// Whether the rotation set of its media decides on a version.
+    fn is_of_set(&self, row: &PruneRow) -> bool {
+        row.keeping.protection == Protection::Rules && self.of_sets.contains(&row.version.id)
     }
 
     /// Whether a version is complete, nothing of it was lost since, and all of it is to be had as far as is known.
@@ -309,6 +320,9 @@ impl Asked<'_> {
         }
         if self.waits_for_import(row) {
             return Some("not whole, and what it lacks may be imported");
+        }
+        if self.is_of_set(row) {
+            return (!self.in_turn).then_some("its rotation set keeps it");
         }
         if self.rules.is_empty() {
             let by_rules = row.keeping.protection == Protection::Rules;
@@ -452,6 +466,7 @@ mod tests {
         let (give_up, leftovers, unended_before_us) = (false, false, None);
         let lacking = Lacking::default();
         let crowded = HashMap::new();
+        let (of_sets, in_turn) = (HashSet::new(), false);
         Asked {
             rules,
             give_up,
@@ -465,6 +480,8 @@ mod tests {
             lacking,
             still,
             of_others,
+            of_sets,
+            in_turn,
             crowded,
             now_us,
             leap: None,
@@ -752,6 +769,17 @@ mod tests {
         let mut others = asked(&rules);
         others.of_others.insert(rows[0].version.id);
         assert_eq!(letters(&others.decide(&rows)), "kkrr");
+    }
+
+    #[test]
+    fn what_rotation_sets_have_takes_no_place_and_goes_in_its_turn_alone() {
+        let rows = [row(4), row(3), row(2), protected(1, Protection::UntilUs(NOW - 1))];
+        let rules = last(1);
+        let mut sets = asked(&rules);
+        sets.of_sets = [4, 2, 1].map(|n| VersionId([n; 16])).into();
+        assert_eq!(letters(&sets.decide(&rows)), "kkkr", "3 is the last of those by rules");
+        sets.in_turn = true;
+        assert_eq!(letters(&sets.decide(&rows)), "kkrr", "the last complete one stays");
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Cell {
     ///
     /// A tape is forgotten when it is blank. Of other media the database forgets first what lies there, and the header goes as
     /// the last: what an interruption leaves can be erased again, or imported.
-    pub fn media_erase(&self, name: &str, secure: bool) -> Result<Erased> {
+    pub fn media_erase(&self, name: &str, secure: bool, give_up: bool) -> Result<Erased> {
         let medium = self.find_medium(name)?;
         let address: Address = medium.device.parse()?;
         // A directory that is blank here is no medium of another host's.
@@ -151,7 +151,7 @@ impl Cell {
                 Ok(erased)
             }
             Address::Tape(tape) => {
-                let (erased, device) = self.hold_to_erase(&medium, secure)?;
+                let (erased, device) = self.hold_to_erase(&medium, secure, give_up)?;
                 device.erase(secure)?;
                 self.forget_erased(&medium)?;
                 self.remember_blank(tape)?;
@@ -163,7 +163,7 @@ impl Cell {
                 Ok(erased)
             }
             _ => {
-                let (mut erased, device) = self.hold_to_erase(&medium, secure)?;
+                let (mut erased, device) = self.hold_to_erase(&medium, secure, give_up)?;
                 self.forget_contents(&medium)?;
                 erased.not_overwritten = device.erase(secure)?;
                 self.forget_erased(&medium)?;
@@ -173,7 +173,12 @@ impl Cell {
     }
 
     /// Holds a medium that is there and may be erased.
-    fn hold_to_erase(&self, medium: &Medium, secure: bool) -> Result<(Erased, Writable)> {
+    fn hold_to_erase(
+        &self,
+        medium: &Medium,
+        secure: bool,
+        give_up: bool,
+    ) -> Result<(Erased, Writable)> {
         let device = self.hold(medium)?;
         if let (true, Some(problem)) =
             (matches!(device, Writable::Array(_)), device.medium().problems().first())
@@ -188,6 +193,7 @@ impl Cell {
         let erased = self.erasable(medium, secure)?;
         refuse_locked(device.medium())?;
         device.refuse_worm()?;
+        self.refuse_last(medium, give_up, "erase")?;
         Ok((erased, device))
     }
 

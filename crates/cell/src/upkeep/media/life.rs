@@ -147,13 +147,37 @@ impl Cell {
         }
     }
 
-    /// Gives up all that a medium holds, and makes it free. Refused while something on it must stay.
+    /// Gives up all that a medium holds, and makes it free. Refused while something on it must stay; also what no prune would remove,
+    /// as an object's last complete version, unless it is to be given up.
     ///
     /// It gets a new identity: whoever still refers to what it held finds another medium, never other contents. The
     /// database forgets first: what an interruption leaves on the medium can be recycled again, or imported.
-    pub fn media_recycle(&self, name: &str) -> Result<Recycled> {
+    pub fn media_recycle(&self, name: &str, give_up: bool) -> Result<Recycled> {
         let medium = self.find_medium(name)?;
-        self.recycle_held(self.hold(&medium)?, &medium, &|| Ok(()))
+        let may_go = || self.refuse_last(&medium, give_up, "recycle");
+        self.recycle_held(self.hold(&medium)?, &medium, &may_go)
+    }
+
+    /// Refuses to give up what no prune would remove, unless that is meant; `command` is what says so.
+    pub(crate) fn refuse_last(&self, medium: &Medium, give_up: bool, command: &str) -> Result<()> {
+        let info = self.medium_info(medium)?;
+        if give_up || info.held.is_none() {
+            return Ok(());
+        }
+        let keeps = self.keeps()?;
+        let held = keeps.lasts(self)?.held.get(&medium.id).cloned().unwrap_or_default();
+        let of =
+            |(id, why): &(VersionId, String)| Ok(format!("{} ({why})", self.name_of_version(*id)?));
+        let names = held.iter().take(NAMED).map(of).collect::<Result<Vec<_>>>()?;
+        let more = held.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        Err(CellError::BadInput(format!(
+            "{} holds what no prune would remove: {}{more}; back up these objects to another medium first, or give it up with \
+             `capstan media {command} {} --give-up`",
+            shown(medium.id, &medium.label),
+            names.join(", "),
+            shell_word(&medium.label)
+        )))
     }
 
     /// The same of a medium that nobody named, and that is held: `may_go` has the last word.

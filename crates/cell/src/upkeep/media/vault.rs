@@ -21,7 +21,7 @@ use crate::error::{Result, chain};
 use crate::media::hosts::other_host;
 use crate::media::{Condition, MediumInfo, MediumState, TapeAt};
 use crate::session::{host, now_us};
-use crate::supply::allocate::{Lasts, local_date, not_expired};
+use crate::supply::allocate::local_date;
 
 /// What is to be carried.
 #[derive(Debug, Clone, Default)]
@@ -142,7 +142,7 @@ impl Cell {
             for name in tapes.iter().filter_map(|what| what.tape.as_ref()).map(|t| &t.library) {
                 asked.entry(name.clone()).or_insert_with(|| unasked(&self.devices, name));
             }
-            if is_out && judge.is_to_be_had(info)? {
+            if is_out && Judge::is_to_be_had(info) {
                 let why = if info.holdings.segments > 0 { Fetch::Expired } else { Fetch::Free };
                 let is_wanted = |of: &Carried| report.to_fetch.iter().any(|w| w.is(of));
                 let fetched: Vec<_> = tapes.into_iter().filter(|of| !is_wanted(of)).collect();
@@ -162,7 +162,7 @@ impl Cell {
                 }
                 let why = match (what.is_out(), pool) {
                     (true, _) => Some(Vaulting::Exported),
-                    (false, Some(pool)) => judge.vaulting(&what, pool)?,
+                    (false, Some(_)) => judge.vaulting(&what),
                     (false, None) => None,
                 };
                 let to = Some(what.location()).filter(|to| !to.is_empty());
@@ -272,7 +272,6 @@ struct Judge<'c> {
     today: Date,
     /// Versions that sessions write or read now.
     running: HashSet<VersionId>,
-    lasts: Option<Lasts>,
     /// The drives of each library that somebody uses.
     busy: HashMap<String, HashSet<u32>>,
 }
@@ -282,27 +281,15 @@ impl<'c> Judge<'c> {
         let running = cell.idb.running_sessions()?;
         let running = running.iter().filter_map(|of| of.session.version).collect();
         let today = local_date(now_us());
-        Ok(Self { cell, today, running, lasts: None, busy: HashMap::new() })
-    }
-
-    /// Whether something on a medium must stay, as far as pools know.
-    fn is_needed(&mut self, info: &MediumInfo) -> Result<bool> {
-        if info.kept > 0 || info.holdings.segments == 0 {
-            return Ok(info.kept > 0);
-        }
-        let lasts = match &mut self.lasts {
-            Some(lasts) => lasts,
-            lasts => lasts.insert(self.cell.lasts()?),
-        };
-        Ok(self.cell.not_given_up(&info.medium, lasts)?.is_some())
+        Ok(Self { cell, today, running, busy: HashMap::new() })
     }
 
     /// Whether a medium that is outside could be used again.
-    fn is_to_be_had(&mut self, info: &MediumInfo) -> Result<bool> {
+    fn is_to_be_had(info: &MediumInfo) -> bool {
         let of = &info.management;
         let is_sound = of.retired_us.or(of.changed_us).or(of.damaged_us).is_none()
             && info.condition != Condition::Poor;
-        Ok(is_sound && !self.is_needed(info)?)
+        is_sound && info.kept == 0 && info.held.is_none()
     }
 
     /// Whether a session has something to do with it still.
@@ -318,17 +305,14 @@ impl<'c> Judge<'c> {
     }
 
     /// Why a medium of a pool with a vault belongs there, if it does.
-    fn vaulting(&mut self, what: &Carried, pool: &Pool) -> Result<Option<Vaulting>> {
+    fn vaulting(&self, what: &Carried) -> Option<Vaulting> {
         let info = &what.info;
         // Other tapes of it may have left already.
-        let mut state = info.state_inside;
-        if state == MediumState::Expired && self.is_needed(info)? {
-            state = not_expired(info, pool);
-        }
+        let state = info.state_inside;
         let is_of_set = info.management.rotation_set.is_some();
         let day = info.holdings.last_us.map(local_date).filter(|_| is_of_set);
         let place = what.tape.as_ref().and_then(|tape| tape.place);
-        Ok(takes_no_more(state, place, day.is_some_and(|day| day != self.today)))
+        takes_no_more(state, place, day.is_some_and(|day| day != self.today))
     }
 }
 

@@ -177,6 +177,9 @@ fn what_cannot_be_read_now_is_not_consolidated() {
     }
     assert_eq!(newest(), at_first);
     comes_back(&lab, "t", &lab.path("tree"));
+    // What was unreadable counts again when it was read.
+    lab.run(["verify", "--medium", "V00001L9"]);
+    lab.run(["verify", "--medium", "V00002L9"]);
     lab.run(["prune", "t", "--keep-last", "1"]).ok();
     comes_back(&lab, "t", &lab.path("tree"));
     completed(consolidate(&lab, &["--to", "disk"]));

@@ -557,9 +557,9 @@ fn a_tape_that_cannot_be_read_does_not_keep_the_others_from_being_imported() {
         lab.backed_up([*name, "--to", &tape, "--name", name]);
     }
     lab.lose_tables();
-    // A block is tried four times.
-    let plan = "read:1=error,read:2=error,read:3=error,read:4=error";
-    run(&lab, &format!("vtl fault vtl --drive 1 {plan}")).ok();
+    // A block is tried four times: the first of the tape, and that of its segment.
+    let plan: Vec<_> = (1..=8).map(|n| format!("read:{n}=error")).collect();
+    run(&lab, &format!("vtl fault vtl --drive 1 {}", plan.join(","))).ok();
     let import = run(&lab, "import vtape:vtl");
     assert_eq!(import.code, 3, "{}{}", import.stdout, import.stderr);
     assert!(import.stderr.contains("was not imported"), "{}", import.stderr);

@@ -1,8 +1,8 @@
 //! What can go wrong with a device, in words an administrator can act on.
 
-use capstan_engine::message::shell_word;
 use std::io;
 
+use capstan_engine::message::shell_word;
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
 use capstan_format::id::SegmentNumber;

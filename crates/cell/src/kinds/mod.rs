@@ -9,5 +9,6 @@ pub(crate) mod import;
 pub mod prune;
 pub mod repair;
 pub(crate) mod restore;
+pub(crate) mod skeleton;
 pub mod stage;
 pub(crate) mod verify;

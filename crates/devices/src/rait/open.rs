@@ -1,18 +1,17 @@
 //! Arrays opened by their names: to read, to hold, to write.
 
-use capstan_engine::message::shell_word;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use capstan_engine::message::shell_word;
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_tape::TapeError;
 
-use super::LostMember;
 use super::address::ArrayAddress;
 use super::device::RaitDevice;
 use super::drives::{self, Drives};
@@ -20,7 +19,7 @@ use super::enough::wait_for_enough;
 use super::make::{is_blank_place, make};
 use super::placed::Placed;
 use super::storage::{RaitStorage, StoredMember};
-use super::unfinished;
+use super::{LostMember, unfinished};
 use crate::address::Address;
 use crate::file::{FileDevice, FileMedium, io_error, lock_header};
 use crate::held::HeldMedium;

@@ -422,7 +422,7 @@ impl<'a> Run<'a> {
             Status::Incomplete => Status::Failed,
             other => other,
         };
-        self.cell.record_moved(on.label.session, status, &report, Some(version))?;
+        self.cell.record_end(on.label.session, status, &report, Some(version))?;
         Ok(report)
     }
 }

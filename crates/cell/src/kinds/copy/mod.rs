@@ -8,14 +8,13 @@ pub(crate) mod staged_on;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::places::SegmentPlace;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
-use capstan_format::id::{MediumId, ObjectId, SessionId, VersionId};
-use capstan_idb::{LogLevel, Session, Status, Totals, Version};
+use capstan_format::id::{MediumId, ObjectId, VersionId};
+use capstan_idb::{LogLevel, Version};
 
 pub(crate) use self::route::{Copied, Route};
 pub(crate) use self::run::{Kept, Work, add_ends, is_to_copy, lacking};
@@ -23,14 +22,15 @@ use self::staged_on::Target;
 use crate::Cell;
 use crate::drives::drive_key::{ByDrive, of_target};
 use crate::error::{CellError, Result};
+use crate::kinds::skeleton::SessionRun;
 use crate::media::check_location;
 use crate::observe::{Observer, Stop};
 use crate::reading::known_media::all_away;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};
+use crate::session::Ears;
 use crate::session::transfers::Moved;
-use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
 use crate::supply::tapes::Supply;
@@ -58,7 +58,7 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
-        let (begun, started_us) = (Instant::now(), now_us());
+        let session = SessionRun::begin(self, "copy", stop)?;
         let ears = Ears::new(observer);
         self.check_pages(&ears);
         let plan = self.copy_plan(request)?;
@@ -138,8 +138,7 @@ impl Cell {
         }
         drop(works);
         drop(views);
-        let session = SessionId(self.new_id()?);
-        self.record_copy(session, &plan, request, started_us)?;
+        session.record_begin(request.device.to_string(), plan.object, None)?;
         let wanted = Wanted { by_drive: by_drive.going_on(&target), ..wanted };
         let next = |passed: &[PassedOver]| {
             let passed: Vec<_> = is_read().chain(passed.iter().copied()).collect();
@@ -165,34 +164,20 @@ impl Cell {
         if let Err(e) = self.lock_on(&plan.versions, &copied.written_to) {
             say_not_locked(&ears, &plan.name, &e);
         }
-        let status = match (copied.failed, stop.0.load(Relaxed)) {
-            (true, _) => Status::Failed,
-            (_, true) => Status::Incomplete,
-            _ if ears.error_count() > 0 || copied.degraded => Status::CompletedWithErrors,
-            _ => Status::Completed,
-        };
+        let status = session.status(copied.failed, copied.degraded, &ears);
         let moved = Moved {
             read: copied.meters.of(Stage::Source).read().bytes,
             written: copied.written,
-            elapsed_s: begun.elapsed().as_secs_f64(),
+            elapsed_s: session.elapsed_s(),
         };
         let (files, dirs) = self.totals_of(&plan.versions)?;
-        let encryption = of_target(&target);
         let mut report = Report {
-            session: session.to_string(),
-            name: plan.name,
-            host: host(),
-            method: "copy".to_owned(),
-            status: status.to_string(),
-            start: rfc3339(started_us),
-            end: rfc3339(now_us()),
             files,
             dirs,
             media: copied.media,
             media_change_s: copied.media_change_s,
-            peak_rss_bytes: peak_rss(),
-            encryption,
-            ..Report::default()
+            encryption: of_target(&target),
+            ..session.report(&plan.name, status)
         };
         report.replicas = copied.replicas;
         report.set_away(copied.away);
@@ -202,7 +187,7 @@ impl Cell {
             moved.fill(&mut report, &copied.meters, run.seen);
         }
         ears.fill(&self.devices, &mut report);
-        self.record_moved(session, status, &report, None)?;
+        session.record_end(status, &report)?;
         self.back_up_idb(&request.device, copied.last.as_slice(), &ears, &mut report);
         let retired = self.retire_poor_tapes(&mut report, observer, stop);
         if let Some(location) = request.eject_to.as_ref().filter(|_| report.bytes_written > 0) {
@@ -248,38 +233,6 @@ impl Cell {
         let Some(last) = versions.last() else { return Ok((0, 0)) };
         let sessions = self.idb.sessions_of_version(last.id)?;
         Ok(sessions.last().map_or((0, 0), |s| (s.files, s.dirs)))
-    }
-
-    /// Records how a session that moved frames ended.
-    pub(crate) fn record_moved(
-        &self,
-        session: SessionId,
-        status: Status,
-        report: &Report,
-        version_status: Option<Status>,
-    ) -> Result<()> {
-        let totals = Totals {
-            files: report.files,
-            dirs: report.dirs,
-            bytes_read: report.bytes_read,
-            bytes_written: report.bytes_written,
-        };
-        let json = serde_json::to_string(report).unwrap_or_default();
-        Ok(self.idb.end_session(session, status, now_us(), &totals, &json, version_status)?)
-    }
-
-    fn record_copy(
-        &self,
-        id: SessionId,
-        plan: &Plan,
-        request: &CopyRequest,
-        started_us: i64,
-    ) -> Result<()> {
-        let session = Session {
-            object: plan.object,
-            ..begun(id, "copy", request.device.to_string(), started_us)
-        };
-        self.begin_session(&session, None)
     }
 
     /// The media that have originals of versions, not copies alone.

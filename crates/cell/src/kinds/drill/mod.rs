@@ -4,26 +4,27 @@
 mod proof;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use capstan_catalog::diff::LiveRows;
 use capstan_catalog::version::Merged;
 use capstan_disk_agent::target::Overwrite;
 use capstan_engine::message::Code;
 use capstan_format::entry::Kind;
-use capstan_format::id::SessionId;
-use capstan_idb::{Session, Status, Totals, Version};
+use capstan_idb::{Status, Version};
 
 use self::proof::Proof;
 use crate::Cell;
-use crate::error::{CellError, Result, plain};
+use crate::error::{CellError, Result, chain, plain};
 use crate::kinds::restore::Sampled;
 use crate::kinds::restore::sample_arc::SampleArc;
+use crate::kinds::skeleton::SessionRun;
 use crate::observe::{Observer, Stop};
 use crate::report::{DrillReport, Report, ReportError};
 use crate::request::{DrillRequest, RestoreRequest, RestoreTo};
-use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::session::{Ears, now_us};
+
+/// The kind of session.
+const DRILL: &str = "drill";
 
 /// Where drills restore to where nothing else is said: there is room, and it is on a disk.
 const SCRATCH: &str = "/var/tmp";
@@ -43,7 +44,7 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
-        let (begun, started_us) = (Instant::now(), now_us());
+        let session = SessionRun::begin(self, DRILL, stop)?;
         let ears = Ears::new(observer);
         if !(request.sample > 0.0 && request.sample <= 1.0) {
             return Err(CellError::BadInput(
@@ -55,35 +56,19 @@ impl Cell {
         let arc = SampleArc::of_share(last.as_ref().map_or(0, |d| d.to), request.sample);
         let taken = self.taken(request, arc)?;
         let scratch = Scratch::make(request.scratch.as_deref(), taken.bytes)?;
-        let id = SessionId(self.new_id()?);
-        self.begin_drill(id, &version, &scratch, started_us)?;
-        let restore = RestoreRequest {
-            version: request.version.clone(),
-            paths: Vec::new(),
-            exclude: Vec::new(),
-            include: Vec::new(),
-            to: RestoreTo::Into(scratch.0.clone()),
-            strip: 0,
-            overwrite: Overwrite::Never,
-            dry_run: false,
-            numeric_ids: false,
-            spool: None,
-        };
+        let writer = self.writer_of(version.id)?.map(|s| s.id);
+        session.record_begin(scratch.0.display().to_string(), Some(version.object), writer)?;
+        let restore = restore_of(request, &scratch);
         let restored = self.restore_sample(&restore, taken.arc, &ears, stop);
-        let Sampled { mut report, unchecked, away } = match restored {
+        let Sampled { report, unchecked, away } = match restored {
             Ok(restored) => restored,
             // Such as a secret that is not at hand: it is said as a restore says it.
             Err(e) if e.exit_code() == 2 => {
-                self.end_refused_drill(id, request, started_us, &e)?;
+                self.end_refused_drill(&session, request, &e)?;
                 return Err(e);
             }
             Err(e) => {
-                ears.say(
-                    Code::DeviceFailed,
-                    "cell",
-                    &request.version.name,
-                    crate::error::chain(&e),
-                );
+                ears.say(Code::DeviceFailed, "cell", &request.version.name, chain(&e));
                 Report { status: Status::Failed.to_string(), ..Report::default() }.into()
             }
         };
@@ -100,7 +85,8 @@ impl Cell {
         // What rounding leaves of the circle is less than one path in all there are.
         drill.round = (round + taken.arc.share()).min(1.0);
         drill.round_complete = drill.round > 1.0 - 1e-9;
-        if report.status != Status::Failed.as_str() && !stop.0.load(Relaxed) {
+        let failed = report.status == Status::Failed.as_str();
+        if !failed && !session.is_stopped() {
             let limited = report.errors.iter().any(|e| e.code == Code::NotRestored.name());
             let proof = Proof::new(&scratch.0, taken.arc, limited, unchecked, away)?;
             let view = self.merged(&version)?.view;
@@ -109,74 +95,61 @@ impl Cell {
             proof.run(LiveRows::new(rows), &ears, stop, &mut drill)?;
         }
         drop(scratch);
-        let status = match (report.status.as_str(), stop.0.load(Relaxed)) {
-            ("failed", _) => Status::Failed,
-            (_, true) => Status::Incomplete,
-            _ if ears.error_count() > 0 => Status::CompletedWithErrors,
-            _ => Status::Completed,
-        };
-        let of_restore = std::mem::take(&mut report.errors);
-        ears.fill(&self.devices, &mut report);
-        report.errors.splice(0..0, of_restore);
-        let ended_us = now_us();
-        let report = Report {
-            session: id.to_string(),
-            name: request.version.name.clone(),
-            host: host(),
-            method: "drill".to_owned(),
-            status: status.to_string(),
-            start: rfc3339(started_us),
-            end: rfc3339(ended_us),
-            elapsed_s: begun.elapsed().as_secs_f64(),
-            peak_rss_bytes: peak_rss(),
-            corrupt: report.corrupt + drill.failed,
-            drill: Some(drill),
-            ..report
-        };
-        let totals = Totals {
-            files: report.files,
-            dirs: report.dirs,
-            bytes_read: report.bytes_read,
-            bytes_written: report.bytes_written,
-        };
-        let json = serde_json::to_string(&report).unwrap_or_default();
-        self.idb.end_session(id, status, ended_us, &totals, &json, None)?;
+        let status = session.status(failed, false, &ears);
+        let report = self.drill_report(&session, request, status, drill, report, &ears);
+        session.record_end(status, &report)?;
         Ok(report)
+    }
+
+    /// The report of the restore becomes that of the drill.
+    fn drill_report(
+        &self,
+        session: &SessionRun<'_>,
+        request: &DrillRequest,
+        status: Status,
+        drill: DrillReport,
+        mut of_restore: Report,
+        ears: &Ears<'_>,
+    ) -> Report {
+        let errors = std::mem::take(&mut of_restore.errors);
+        ears.fill(&self.devices, &mut of_restore);
+        of_restore.errors.splice(0..0, errors);
+        let own = session.report(&request.version.name, status);
+        Report {
+            session: own.session,
+            name: own.name,
+            host: own.host,
+            method: own.method,
+            status: own.status,
+            start: own.start,
+            end: own.end,
+            elapsed_s: own.elapsed_s,
+            peak_rss_bytes: own.peak_rss_bytes,
+            corrupt: of_restore.corrupt + drill.failed,
+            drill: Some(drill),
+            ..of_restore
+        }
     }
 
     /// Puts on record that a drill could not be made, and why.
     fn end_refused_drill(
         &self,
-        id: SessionId,
+        session: &SessionRun<'_>,
         request: &DrillRequest,
-        started_us: i64,
         why: &CellError,
     ) -> Result<()> {
-        let ended_us = now_us();
+        let error = ReportError { path: String::new(), error: chain(why), code: "bad-input" };
         let report = Report {
-            session: id.to_string(),
-            name: request.version.name.clone(),
-            host: host(),
-            method: "drill".to_owned(),
-            status: Status::Failed.to_string(),
-            start: rfc3339(started_us),
-            end: rfc3339(ended_us),
             error_count: 1,
-            errors: vec![ReportError {
-                path: String::new(),
-                error: crate::error::chain(why),
-                code: "bad-input",
-            }],
-            ..Report::default()
+            errors: vec![error],
+            ..session.report(&request.version.name, Status::Failed)
         };
-        let json = serde_json::to_string(&report).unwrap_or_default();
-        self.idb.end_session(id, Status::Failed, ended_us, &Totals::default(), &json, None)?;
-        Ok(())
+        session.record_end(Status::Failed, &report)
     }
 
     /// What the object's last drill that came to an end said.
     fn last_drill(&self, version: &Version) -> Result<Option<DrillReport>> {
-        let drills = self.past_of(version.object, "drill")?;
+        let drills = self.past_of(version.object, DRILL)?;
         Ok(drills.into_iter().find_map(|p| p.report.drill))
     }
 
@@ -210,20 +183,21 @@ impl Cell {
             _ => Ok(taken),
         }
     }
+}
 
-    fn begin_drill(
-        &self,
-        id: SessionId,
-        version: &Version,
-        scratch: &Scratch,
-        started_us: i64,
-    ) -> Result<()> {
-        let session = Session {
-            object: Some(version.object),
-            parent: self.writer_of(version.id)?.map(|s| s.id),
-            ..begun(id, "drill", scratch.0.display().to_string(), started_us)
-        };
-        self.begin_session(&session, None)
+/// The restore of a drill, into scratch space.
+fn restore_of(request: &DrillRequest, scratch: &Scratch) -> RestoreRequest {
+    RestoreRequest {
+        version: request.version.clone(),
+        paths: Vec::new(),
+        exclude: Vec::new(),
+        include: Vec::new(),
+        to: RestoreTo::Into(scratch.0.clone()),
+        strip: 0,
+        overwrite: Overwrite::Never,
+        dry_run: false,
+        numeric_ids: false,
+        spool: None,
     }
 }
 

@@ -7,7 +7,6 @@ pub(crate) mod library;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::BufReader;
 use std::sync::Arc;
-use std::time::Instant;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_devices::address::Address;
@@ -33,6 +32,7 @@ use crate::keys::records::key_records;
 use crate::kinds::backup::stream_parts;
 use crate::kinds::import::library::Later;
 use crate::media::unreadable::lost_header;
+use crate::kinds::skeleton::{SessionRun, add_rates};
 use crate::media::{Taken, shown};
 use crate::names::{NAME_MAX, TAGS_MAX, TEXT_MAX, bounded};
 use crate::observe::{Observer, Stop};
@@ -40,7 +40,7 @@ use crate::queries::status::lost_text;
 use crate::reading::unread::of_way;
 use crate::report::Report;
 use crate::request::Level;
-use crate::session::{CONSOLIDATE, Ears, host, now_us, peak_rss, rfc3339};
+use crate::session::{CONSOLIDATE, Ears, host, now_us};
 use crate::upkeep::media::tape_use::Before;
 use crate::versions::lacking::Paths;
 
@@ -180,6 +180,20 @@ fn placed(cell: &Cell, device: &Address) -> Placed {
     }
 }
 
+/// Says of how many sessions the names stay encrypted, and why.
+fn say_sealed(sessions: &[Imported], why: Option<CellError>, label: &str, ears: &Ears<'_>) {
+    let sealed = sessions.iter().filter(|s| s.sealed.is_some() && s.names.is_none()).count();
+    if sealed == 0 {
+        return;
+    }
+    let why = why.map(|e| format!(" ({e})")).unwrap_or_default();
+    let text = format!(
+        "the names of {sealed} sessions are encrypted and stay so{why}; set CAPSTAN_PASSPHRASE or CAPSTAN_KEY_FILE and \
+         import again to read them"
+    );
+    ears.say(Code::Sealed, "cell", label, text);
+}
+
 impl Cell {
     /// Imports a medium. Where others are imported with it, `later` takes what is to be said of all.
     pub(crate) fn import_medium(
@@ -189,7 +203,7 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
-        let (begun, started_us) = (Instant::now(), now_us());
+        let session = SessionRun::begin(self, "import", stop)?;
         let ears = Ears::new(observer);
         let _booked = self.book_drives_of(&[device])?;
         self.devices.wait_for(device);
@@ -209,14 +223,7 @@ impl Cell {
         let Taken { torn, kept } = self.take_as_it_is(device, &medium, &ears, stop)?;
         let others = later.as_deref().map_or(&[][..], |later| &later.others_on);
         let at = placed(self, device).without(others);
-        // What a segment repeats of the medium may be out of date.
-        let row = match self.idb.medium(header.medium)? {
-            Some(known) if medium.header_problem().is_some() => {
-                let row = Medium { device: self.device_of(&at, known.id)?, ..known };
-                self.idb.place_medium(&row, &host(), |_| row.label.clone())?
-            }
-            _ => self.put_medium_of(&at, &header)?,
-        };
+        let row = self.put_imported(&medium, &at)?;
         self.idb.set_medium_changed(header.medium, None)?;
         self.note_lost_header(&medium)?;
         // It is here, wherever it was.
@@ -232,15 +239,7 @@ impl Cell {
         }
         found.say_gaps(&ears);
         let sessions = std::mem::take(&mut found.sessions);
-        let sealed = sessions.iter().filter(|s| s.sealed.is_some() && s.names.is_none()).count();
-        if sealed > 0 {
-            let why = opened.why.map(|e| format!(" ({e})")).unwrap_or_default();
-            let text = format!(
-                "the names of {sealed} sessions are encrypted and stay so{why}; set CAPSTAN_PASSPHRASE or \
-                 CAPSTAN_KEY_FILE and import again to read them"
-            );
-            ears.say(Code::Sealed, "cell", &header.label, text);
-        }
+        say_sealed(&sessions, opened.why, &header.label, &ears);
         if opened.opened > 0 || header.is_drive_encrypted() {
             self.warn_without_ring(device, &header.label, &ears)?;
         }
@@ -265,25 +264,17 @@ impl Cell {
             None => self.say_not_imported(&versions, &header.label, &ears)?,
         }
         Self::say_problems(&medium, &ears);
+        // What was read is recorded, also where it was stopped.
         let status =
             if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
-        let elapsed = begun.elapsed().as_secs_f64();
         let mut report = Report {
-            name: label.clone(),
-            host: host(),
-            method: "import".to_owned(),
-            status: status.to_string(),
-            start: rfc3339(started_us),
-            end: rfc3339(now_us()),
             files,
             dirs,
             bytes_read: bytes,
             media: vec![label.clone()],
-            elapsed_s: elapsed,
-            rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
-            peak_rss_bytes: peak_rss(),
-            ..Report::default()
+            ..session.report(&label, status)
         };
+        add_rates(&mut report, bytes, None);
         let is_others = self.other_cell(medium.header())?.is_some();
         match later {
             Some(later) => {
@@ -312,8 +303,20 @@ impl Cell {
             )
         }));
         ears.fill(&self.devices, &mut report);
-        self.record(&mut report, "import", None, started_us, status)?;
+        session.record_whole(status, None, &report)?;
         Ok(report)
+    }
+
+    /// Records a medium where it was found. What a segment repeats of it, where its header is damaged, may be out of date.
+    fn put_imported(&self, medium: &FileMedium, at: &Placed) -> Result<Medium> {
+        let header = medium.header();
+        match self.idb.medium(header.medium)? {
+            Some(known) if medium.header_problem().is_some() => {
+                let row = Medium { device: self.device_of(at, known.id)?, ..known };
+                Ok(self.idb.place_medium(&row, &host(), |_| row.label.clone())?)
+            }
+            _ => self.put_medium_of(at, header),
+        }
     }
 
     /// Records the segments behind the last recorded one: a writer that was killed had committed them on the medium and

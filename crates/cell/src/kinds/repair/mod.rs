@@ -319,7 +319,7 @@ impl Repair<'_> {
         match session {
             Some(id) => {
                 report.session = id.to_string();
-                self.cell.record_moved(id, status, &report, None)?;
+                self.cell.record_end(id, status, &report, None)?;
             }
             None if self.dry_run => {}
             None => self.cell.record(&mut report, REPAIR, None, self.started_us, status)?,

@@ -2,6 +2,7 @@
 use capstan_catalog::version::Overview;
 use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_format::entry::{Kind, split};
+use capstan_idb::Status;
 
 use crate::error::Result;
 use crate::kinds::restore::chosen::Chosen;
@@ -32,7 +33,7 @@ pub(super) fn dry_run(
     ears: &Ears<'_>,
 ) -> Result<Report> {
     let mut tally = Tally::new(run.request, chosen);
-    let mut report = Report { status: "completed".to_owned(), ..run.report() };
+    let mut report = run.report(Status::Completed);
     report.method = "dry run".to_owned();
     let RestoreRequest { to, strip, overwrite, numeric_ids, .. } = run.request;
     let options = TargetOptions { overwrite: *overwrite, numeric_ids: *numeric_ids };

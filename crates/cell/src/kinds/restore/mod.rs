@@ -19,22 +19,16 @@ mod session;
 mod sound;
 mod tar;
 mod to_tar;
+mod to_tree;
 mod together;
 mod tree;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::collections::HashSet;
 
 use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::Overview;
-use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_engine::message::Code;
-use capstan_engine::meter::{Meters, Stage};
-use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::id::SessionId;
-use capstan_idb::{Status, Version};
-use parking_lot::Mutex;
+use capstan_idb::Version;
 
 use self::check::Check;
 pub(crate) use self::chosen::Chosen;
@@ -42,26 +36,20 @@ pub(crate) use self::dry_run::files_known;
 pub use self::list::RestoreTotals;
 use self::pace::Turn;
 use self::scope::Scope;
-use self::tree::firsts::Firsts;
-use self::tree::losses::Loss;
 pub(crate) use self::tree::losses::PART_ALONE;
-use self::tree::referred::Referred;
-use self::tree::route::Tapes;
-use self::tree::{Counts, Restore};
 pub(crate) use self::tree::{NOT_THERE, is_in_parts};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::kinds::restore::sample_arc::SampleArc;
 use crate::kinds::restore::session::RunOf;
+use crate::kinds::restore::to_tree::TreeOf;
+use crate::kinds::skeleton::SessionRun;
 use crate::observe::{Observer, Stop};
 use crate::queries::leads::clean;
-use crate::reading::away_files::AwayFiles;
-use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo, VersionName};
-use crate::session::watch::{self, Watched};
-use crate::session::{Ears, now_us, peak_rss};
+use crate::session::Ears;
 
 /// What a restore did, with what a drill has to know of it.
 pub(crate) struct Sampled {
@@ -183,8 +171,7 @@ impl Cell {
         ears: &Ears<'_>,
         stop: &Stop,
     ) -> Result<Sampled> {
-        let begun = Instant::now();
-        let started_us = now_us();
+        let session = SessionRun::begin(self, "restore", stop)?;
         self.devices.read_through(request.spool.clone())?;
         self.check_pages(ears);
         let version = self.version(&request.version)?;
@@ -196,9 +183,6 @@ impl Cell {
         let overview = Overview::with_replaced(&view)?;
         let known = || files_known(&view, &overview).ok();
         self.say_lost(version.id, &request.version.name, known, ears)?;
-        let from = self.writer_of(version.id)?.map(|s| s.id);
-        let session = SessionId(self.new_id()?);
-        let meters = Meters::default();
         check::destination(request)?;
         let mut chosen = self.chosen_of(request, &version)?;
         let scope = Scope::of(&view, &chosen, &[])?;
@@ -213,7 +197,8 @@ impl Cell {
         }
         self.refuse_no_place(request, &version)?;
         kept::refuse_target(self, request)?;
-        let run = RunOf { cell: self, request, version: &version, session, from, started_us };
+        let from = self.writer_of(version.id)?.map(|s| s.id);
+        let run = RunOf { session, request, version: &version, from };
         let is_needed =
             |index: usize, place: &SegmentPlace| scope.has_any(index as u32, &place.streams);
         let to_bring = view.bring(&is_needed)?;
@@ -230,131 +215,8 @@ impl Cell {
         if let RestoreTo::Tar(_) = &request.to {
             return Ok(self.restore_to_tar(view, &run, &chosen, ears, stop)?.into());
         }
-        let options =
-            TargetOptions { overwrite: request.overwrite, numeric_ids: request.numeric_ids };
-        let target = match &request.to {
-            RestoreTo::Into(dir) => Target::open(dir, options)?,
-            RestoreTo::InPlace | RestoreTo::Tar(_) => Target::in_place(options)?,
-        };
-        if let RestoreTo::Into(dir) = &request.to {
-            let (overview, chosen, scope) = (&overview, &chosen, &scope);
-            Check { view: &view, overview, request, chosen, scope }.target(&target, dir)?;
-        }
-        if arc.is_none() {
-            run.record_begin()?;
-        }
-        let mut restore = Restore {
-            arc,
-            turn,
-            view: &view,
-            overview: &overview,
-            spans: Spans::of(&view.segments),
-            tapes: Tapes::of(view.segments.len()),
-            referred: Referred::default(),
-            target: &target,
-            request,
-            chosen,
-            scope,
-            in_parts: HashMap::new(),
-            instead: HashMap::new(),
-            carried: Mutex::default(),
-            flagged: Mutex::default(),
-            firsts: Firsts::default(),
-            damaged: Mutex::default(),
-            found: Mutex::default(),
-            away: AwayFiles::default(),
-            lost: Mutex::default(),
-            hurt: Mutex::default(),
-            counts: Counts::default(),
-            meters: &meters,
-            ears,
-            stop,
-            bytes_read: AtomicU64::new(0),
-            unchecked: AtomicBool::new(false),
-        };
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = processors.clamp(1, 8);
-        let prepared = restore.prepare();
-        let total = prepared.as_ref().map_or((0, 0), |total| *total);
-        let watched = Watched {
-            waits: self.devices.waits(),
-            meters: &meters,
-            lanes: Lanes { streams: workers as u32, processors: processors as u32 },
-            ladder: None,
-            stages: (Stage::Device, Stage::Source),
-            progress: &|p| {
-                p.files = restore.counts.files.load(Relaxed);
-                p.bytes = restore.counts.bytes.load(Relaxed);
-                (p.files_expected, p.bytes_expected) = total;
-                p.files_found = total.0;
-            },
-            each: &|p| ears.progress(p),
-        };
-        let read = || prepared.and_then(|_| restore.run(workers));
-        let (result, seen) = watch::watched(&watched, read);
-        if !stop.0.load(Relaxed) {
-            Self::note_damage(&view, &restore.hurt.lock());
-        }
-        match &result {
-            Err(CellError::TargetFull(text)) => {
-                ears.say(Code::NotWritten, "disk agent", &run.destination(), text.clone());
-            }
-            Err(e) => {
-                ears.say(Code::DeviceFailed, "cell", &request.version.name, crate::error::chain(e));
-            }
-            Ok(()) => {}
-        }
-        restore.report_tally();
-        if stop.0.load(Relaxed) {
-            ears.stopped(&request.version.name);
-        }
-        view.media.say_names_lost(&request.version.name, ears);
-        let away = restore.away.say(self, ears)?;
-        let status = match (&result, stop.0.load(Relaxed)) {
-            (Err(_), _) => Status::Failed,
-            (_, true) => Status::Incomplete,
-            _ if ears.error_count() > 0 => Status::CompletedWithErrors,
-            _ => Status::Completed,
-        };
-        let (elapsed, bytes) = (begun.elapsed().as_secs_f64(), restore.counts.bytes.load(Relaxed));
-        let mut report = Report {
-            status: status.to_string(),
-            files: restore.counts.files.load(Relaxed),
-            dirs: restore.counts.dirs.load(Relaxed),
-            skipped: target.tally().totals().skipped_existing,
-            corrupt: restore.counts.lost.load(Relaxed),
-            bytes_read: restore.bytes_read.load(Relaxed),
-            bytes_written: bytes,
-            media: view.media.used_media(),
-            elapsed_s: elapsed,
-            rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
-            rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
-            peak_rss_bytes: peak_rss(),
-            ..run.report()
-        };
-        report.set_away(away);
-        if let Some(seen) = &seen {
-            report.set_stages(&meters, seen.verdict, Flow::Restore);
-        }
-        if status == Status::Completed && restore.hurt.lock().is_empty() {
-            report.notes.extend(self.note_read_soundly(&view, &restore.scope)?);
-        }
-        view.media.say_problems(ears);
-        view.media.say_replicas(ears, &mut report);
-        let alone = || (self.devices.take_sessions(), true);
-        let (drives, sees_to_drives) = turn.map_or_else(alone, |turn| turn.drives(&self.devices));
-        report.set_drives_read(&drives);
-        if sees_to_drives {
-            self.clean_drives(&drives, &mut report, ears);
-        }
-        ears.fill(&self.devices, &mut report);
-        if arc.is_none() {
-            run.record_end(status, &report)?;
-        }
-        let unchecked = restore.unchecked.load(Relaxed);
-        let lost = restore.damaged.into_inner().into_iter();
-        let away = lost.filter(|(_, loss)| *loss == Loss::Away).map(|(path, _)| path).collect();
-        Ok(Sampled { report, unchecked, away })
+        let of = TreeOf { view: &view, overview: &overview, chosen, scope, arc, turn };
+        self.restore_to_tree(of, &run, ears, stop)
     }
 }
 

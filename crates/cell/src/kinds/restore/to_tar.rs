@@ -1,11 +1,9 @@
 //! A restore into an archive.
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_idb::Status;
 
 use crate::Cell;
 use crate::error::Result;
@@ -13,11 +11,12 @@ use crate::kinds::restore::check;
 use crate::kinds::restore::chosen::Chosen;
 use crate::kinds::restore::session::RunOf;
 use crate::kinds::restore::tar::{self, Archived};
+use crate::kinds::skeleton::add_rates;
 use crate::observe::Stop;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::session::watch::Watched;
-use crate::session::{Ears, peak_rss, watch};
+use crate::session::{Ears, watch};
 
 impl Cell {
     pub(super) fn restore_to_tar(
@@ -28,7 +27,6 @@ impl Cell {
         ears: &Ears<'_>,
         stop: &Stop,
     ) -> Result<Report> {
-        let begun = Instant::now();
         let again = || -> Result<VersionView<'_>> {
             let mut view = VersionView::open(self, run.version.id)?;
             self.add_keys(&mut view, true)?;
@@ -66,37 +64,27 @@ impl Cell {
             ears.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
         }
         files_of.media.say_names_lost(&run.request.version.name, ears);
-        let status = match (&result, stopped) {
-            (_, true) => Status::Incomplete,
-            (Err(_), _) => Status::Failed,
-            _ if ears.error_count() > 0 => Status::CompletedWithErrors,
-            _ => Status::Completed,
-        };
-        let (elapsed, bytes) = (begun.elapsed().as_secs_f64(), counts.bytes.load(Relaxed));
+        let status = run.session.status(result.is_err() && !stopped, false, ears);
+        let bytes = counts.bytes.load(Relaxed);
         let mut report = Report {
-            status: status.to_string(),
             files: counts.files.load(Relaxed),
             dirs: counts.dirs.load(Relaxed),
             corrupt: counts.corrupt.load(Relaxed),
             bytes_read: counts.bytes_read.load(Relaxed),
             bytes_written: bytes,
             media: files_of.media.used_media(),
-            elapsed_s: elapsed,
-            rate_mb_s: bytes as f64 / 1e6 / elapsed.max(1e-9),
-            rate_sustained_mb_s: seen.as_ref().map_or(0.0, |s| s.sustained / 1e6),
-            peak_rss_bytes: peak_rss(),
-            ..run.report()
+            ..run.report(status)
         };
+        add_rates(&mut report, bytes, seen.as_ref());
         report.set_away(away);
         if let Some(seen) = &seen {
             report.set_stages(&counts.meters, seen.verdict, Flow::Restore);
         }
         files_of.media.say_replicas(ears, &mut report);
         let drives = self.devices.take_sessions();
-        report.set_drives_read(&drives);
-        self.clean_drives(&drives, &mut report, ears);
+        run.session.add_drives_read(&mut report, &drives, true, ears);
         ears.fill(&self.devices, &mut report);
-        run.record_end(status, &report)?;
+        run.session.record_end(status, &report)?;
         Ok(report)
     }
 }

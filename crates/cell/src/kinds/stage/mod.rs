@@ -15,13 +15,12 @@ mod target;
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use capstan_devices::address::Address;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
-use capstan_format::id::{SessionId, VersionId};
-use capstan_idb::{Session, Status};
+use capstan_format::id::VersionId;
+use capstan_idb::Status;
 use capstan_media_agent::write::mirror::Member;
 
 use self::candidates::{Candidate, choose};
@@ -34,12 +33,13 @@ use crate::drives::drive_key::{ByDrive, of_target};
 use crate::error::{CellError, Result};
 use crate::kinds::copy::staged_on::Target;
 use crate::kinds::copy::{Copied, Route};
+use crate::kinds::skeleton::SessionRun;
 use crate::media::refuse_new_medium_of;
 use crate::observe::{Observer, Stop};
 use crate::report::{Report, Staged, StagedVersion};
 use crate::request::StageRequest;
 use crate::session::transfers::Moved;
-use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::session::{Ears, rfc3339};
 use crate::supply::tapes::Supply;
 use crate::supply::unfit::IS_READ;
 use crate::versions::protect::say_not_locked;
@@ -52,7 +52,7 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
-        let (begun, started_us) = (Instant::now(), now_us());
+        let session = SessionRun::begin(self, STAGE, stop)?;
         let ears = Ears::new(observer);
         self.sound_pages()?;
         let sources = self.stage_sources(&request.source)?;
@@ -69,31 +69,24 @@ impl Cell {
         self.end_dead_leases(&ears, stop)?;
         let mut candidates = self.stage_candidates(&sources, target.as_ref())?;
         choose(&mut candidates, request.begun_before_us, request.keep);
-        let mut report = Report {
-            name: sources.name.clone(),
-            host: host(),
-            method: "stage".to_owned(),
-            start: rfc3339(started_us),
-            ..Report::default()
-        };
         let nothing = !candidates.iter().any(Candidate::goes);
         let mut staged = Staged { dry_run: request.dry_run, ..Staged::default() };
         if request.dry_run || nothing {
             staged.versions = described(&candidates, request.dry_run, true, request.dry_run);
             staged.count();
-            if nothing {
-                report.notes.push("there is nothing to stage".to_owned());
-            }
             let status = match ears.error_count() as usize {
                 0 => Status::Completed,
                 away if away < sources.media.len() => Status::CompletedWithErrors,
                 _ => Status::Failed,
             };
-            report.status = status.to_string();
+            let mut report = Report {
+                // It is not on record.
+                session: String::new(),
+                staged: Some(staged),
+                ..session.report(&sources.name, status)
+            };
+            report.notes.extend(nothing.then(|| "there is nothing to stage".to_owned()));
             ears.fill(&self.devices, &mut report);
-            report.staged = Some(staged);
-            report.end = rfc3339(now_us());
-            report.elapsed_s = begun.elapsed().as_secs_f64();
             return Ok(report);
         }
         let chosen: Vec<_> =
@@ -107,9 +100,8 @@ impl Cell {
         let _booked = self.book_drives_to_read(&request.device, pool, &from)?;
         let member = self.stage_member(request, by_drive, &[], &sources)?;
         let target = Target::of(request, member.medium.medium);
-        report.encryption = of_target(&member.medium);
-        let session = SessionId(self.new_id()?);
-        self.record_stage(session, request, started_us)?;
+        let encryption = of_target(&member.medium);
+        session.record_begin(destination(request), None, None)?;
         let progress =
             self.copy_to_stage(member, &chosen, &sources, &target, request, &ears, stop)?;
         staged.copied_bytes = progress.written;
@@ -139,34 +131,29 @@ impl Cell {
         let stopped = stop.0.load(Relaxed);
         staged.versions = described(&candidates, !stopped, false, false);
         staged.count();
-        let status = match (progress.failed, stopped) {
-            (true, _) => Status::Failed,
-            (_, true) => Status::Incomplete,
-            _ if ears.error_count() > 0 || progress.degraded => Status::CompletedWithErrors,
-            _ => Status::Completed,
-        };
+        let status = session.status(progress.failed, progress.degraded, &ears);
         let moved = Moved {
             read: progress.meters.of(Stage::Source).read().bytes,
             written: progress.written,
             elapsed_s: progress.copying_s,
         };
-        report.session = session.to_string();
-        report.status = status.to_string();
-        report.media = progress.media;
-        report.media_change_s = progress.media_change_s;
-        report.peak_rss_bytes = peak_rss();
+        let mut report = Report {
+            encryption,
+            media: progress.media,
+            media_change_s: progress.media_change_s,
+            ..session.report(&sources.name, status)
+        };
         report.set_drives(&progress.drives);
         self.clean_drives(&progress.drives, &mut report, &ears);
         if let Some(run) = progress.run {
             moved.fill(&mut report, &progress.meters, run.seen);
         }
-        report.elapsed_s = begun.elapsed().as_secs_f64();
-        report.end = rfc3339(now_us());
+        report.elapsed_s = session.elapsed_s();
         report.staged = Some(staged);
         let at = sources.media.iter().map(|s| s.row.device.clone()).collect::<Vec<_>>();
         self.back_up_idb_on(at.iter().map(String::as_str), &ears);
         ears.fill(&self.devices, &mut report);
-        self.record_moved(session, status, &report, None)?;
+        session.record_end(status, &report)?;
         self.back_up_idb(&request.device, progress.last.as_slice(), &ears, &mut report);
         self.retire_poor_tapes(&mut report, observer, stop);
         Ok(report)
@@ -204,15 +191,6 @@ impl Cell {
         self.copy_along(&route, member, ears, stop)
     }
 
-    fn record_stage(&self, id: SessionId, request: &StageRequest, started_us: i64) -> Result<()> {
-        let to = match &request.pool {
-            Some(pool) => format!("pool:{pool}"),
-            None => request.device.to_string(),
-        };
-        let session = Session { ..begun(id, STAGE, to, started_us) };
-        self.begin_session(&session, None)
-    }
-
     /// Refuses a target that can be seen to be none before anything is opened.
     fn refuse_stage_to(&self, request: &StageRequest, sources: &Sources) -> Result<()> {
         let refused = |why: &str| Err(CellError::BadInput(why.to_owned()));
@@ -235,6 +213,14 @@ impl Cell {
             None => {}
         }
         Ok(())
+    }
+}
+
+/// Where a stage copies to, for people.
+fn destination(request: &StageRequest) -> String {
+    match &request.pool {
+        Some(pool) => format!("pool:{pool}"),
+        None => request.device.to_string(),
     }
 }
 

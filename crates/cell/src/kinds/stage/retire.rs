@@ -21,14 +21,12 @@ use crate::error::{CellError, Result, chain};
 use crate::kinds::copy::staged_on::Target;
 use crate::kinds::copy::{Copied, is_to_copy, lacking};
 use crate::media::libraries::libraries_for;
-use crate::media::wanted;
-use crate::media::{MediumInfo, lacking_tapes};
+use crate::media::{MediumInfo, lacking_tapes, wanted};
 use crate::observe::{Observer, Stop};
 use crate::reading::known_media::not_there;
 use crate::reading::version::VersionView;
 use crate::report::Report;
-use crate::request::Encrypt;
-use crate::request::StageRequest;
+use crate::request::{Encrypt, StageRequest};
 use crate::session::transfers::Moved;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::versions::protect::say_not_locked;
@@ -243,7 +241,7 @@ impl Cell {
         report.elapsed_s = begun_at.elapsed().as_secs_f64();
         report.end = rfc3339(now_us());
         ears.fill(&self.devices, &mut report);
-        self.record_moved(session, status, &report, None)?;
+        self.record_end(session, status, &report, None)?;
         self.back_up_idb(&to.device, copied.last.as_slice(), &ears, &mut report);
         Ok(report)
     }

@@ -1,0 +1,194 @@
+//! A restore into a directory, or in place.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use capstan_catalog::version::Overview;
+use capstan_disk_agent::target::{Target, TargetOptions};
+use capstan_engine::message::Code;
+use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::verdict::{Flow, Lanes};
+use capstan_idb::Status;
+use parking_lot::Mutex;
+
+use super::Sampled;
+use super::check::Check;
+use super::chosen::Chosen;
+use super::pace::Turn;
+use super::sample_arc::SampleArc;
+use super::scope::Scope;
+use super::session::RunOf;
+use super::tree::firsts::Firsts;
+use super::tree::losses::Loss;
+use super::tree::referred::Referred;
+use super::tree::route::Tapes;
+use super::tree::{Counts, Restore};
+use crate::Cell;
+use crate::error::{CellError, Result, chain};
+use crate::kinds::skeleton::add_rates;
+use crate::observe::Stop;
+use crate::reading::away_files::AwayFiles;
+use crate::reading::random::Spans;
+use crate::reading::version::VersionView;
+use crate::report::Report;
+use crate::request::RestoreTo;
+use crate::session::Ears;
+use crate::session::watch::{self, Seen, Watched};
+
+/// What is restored of a version, and how.
+pub(super) struct TreeOf<'a> {
+    pub view: &'a VersionView<'a>,
+    pub overview: &'a Overview,
+    pub chosen: Chosen,
+    pub scope: Scope,
+    /// Of a drill: the sample.
+    pub arc: Option<SampleArc>,
+    /// Among others that read the same tapes.
+    pub turn: Option<&'a Turn<'a>>,
+}
+
+impl Cell {
+    pub(super) fn restore_to_tree(
+        &self,
+        of: TreeOf<'_>,
+        run: &RunOf<'_>,
+        ears: &Ears<'_>,
+        stop: &Stop,
+    ) -> Result<Sampled> {
+        let target = open_target(&of, run)?;
+        let (arc, turn, view) = (of.arc, of.turn, of.view);
+        if arc.is_none() {
+            run.record_begin()?;
+        }
+        let meters = Meters::default();
+        let mut restore = Restore {
+            arc,
+            turn,
+            view,
+            overview: of.overview,
+            spans: Spans::of(&view.segments),
+            tapes: Tapes::of(view.segments.len()),
+            referred: Referred::default(),
+            target: &target,
+            request: run.request,
+            chosen: of.chosen,
+            scope: of.scope,
+            in_parts: HashMap::new(),
+            instead: HashMap::new(),
+            carried: Mutex::default(),
+            flagged: Mutex::default(),
+            firsts: Firsts::default(),
+            damaged: Mutex::default(),
+            found: Mutex::default(),
+            away: AwayFiles::default(),
+            lost: Mutex::default(),
+            hurt: Mutex::default(),
+            counts: Counts::default(),
+            meters: &meters,
+            ears,
+            stop,
+            bytes_read: AtomicU64::new(0),
+            unchecked: AtomicBool::new(false),
+        };
+        let (result, seen) = self.run_watched(&mut restore);
+        if !run.session.is_stopped() {
+            Self::note_damage(view, &restore.hurt.lock());
+        }
+        say_failure(&result, run, ears);
+        restore.report_tally();
+        let name = &run.request.version.name;
+        if run.session.is_stopped() {
+            ears.stopped(name);
+        }
+        view.media.say_names_lost(name, ears);
+        let away = restore.away.say(self, ears)?;
+        let status = run.session.status(result.is_err(), false, ears);
+        let mut report = report_of(&restore, run, status, seen.as_ref());
+        report.set_away(away);
+        if status == Status::Completed && restore.hurt.lock().is_empty() {
+            report.notes.extend(self.note_read_soundly(view, &restore.scope)?);
+        }
+        view.media.say_problems(ears);
+        view.media.say_replicas(ears, &mut report);
+        let alone = || (self.devices.take_sessions(), true);
+        let (drives, sees_to_them) = turn.map_or_else(alone, |turn| turn.drives(&self.devices));
+        run.session.add_drives_read(&mut report, &drives, sees_to_them, ears);
+        ears.fill(&self.devices, &mut report);
+        if arc.is_none() {
+            run.session.record_end(status, &report)?;
+        }
+        let unchecked = restore.unchecked.load(Relaxed);
+        let lost = restore.damaged.into_inner().into_iter();
+        let away = lost.filter(|(_, loss)| *loss == Loss::Away).map(|(path, _)| path).collect();
+        Ok(Sampled { report, unchecked, away })
+    }
+
+    /// Restores, while a watch tells how far it is and what limits.
+    fn run_watched(&self, restore: &mut Restore<'_>) -> (Result<()>, Option<Seen>) {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = processors.clamp(1, 8);
+        let prepared = restore.prepare();
+        let total = prepared.as_ref().map_or((0, 0), |total| *total);
+        let restore = &*restore;
+        let watched = Watched {
+            waits: self.devices.waits(),
+            meters: restore.meters,
+            lanes: Lanes { streams: workers as u32, processors: processors as u32 },
+            ladder: None,
+            stages: (Stage::Device, Stage::Source),
+            progress: &|p| {
+                p.files = restore.counts.files.load(Relaxed);
+                p.bytes = restore.counts.bytes.load(Relaxed);
+                (p.files_expected, p.bytes_expected) = total;
+                p.files_found = total.0;
+            },
+            each: &|p| restore.ears.progress(p),
+        };
+        watch::watched(&watched, || prepared.and_then(|_| restore.run(workers)))
+    }
+}
+
+/// Opens the directory that takes the files, and refuses one that has no room or cannot hold them.
+fn open_target(of: &TreeOf<'_>, run: &RunOf<'_>) -> Result<Target> {
+    let request = run.request;
+    let options = TargetOptions { overwrite: request.overwrite, numeric_ids: request.numeric_ids };
+    let RestoreTo::Into(dir) = &request.to else { return Ok(Target::in_place(options)?) };
+    let target = Target::open(dir, options)?;
+    let TreeOf { view, overview, chosen, scope, .. } = of;
+    Check { view, overview, request, chosen, scope }.target(&target, dir)?;
+    Ok(target)
+}
+
+fn say_failure(result: &Result<()>, run: &RunOf<'_>, ears: &Ears<'_>) {
+    match result {
+        Err(CellError::TargetFull(text)) => {
+            ears.say(Code::NotWritten, "disk agent", &run.destination(), text.clone());
+        }
+        Err(e) => ears.say(Code::DeviceFailed, "cell", &run.request.version.name, chain(e)),
+        Ok(()) => {}
+    }
+}
+
+fn report_of(
+    restore: &Restore<'_>,
+    run: &RunOf<'_>,
+    status: Status,
+    seen: Option<&Seen>,
+) -> Report {
+    let bytes = restore.counts.bytes.load(Relaxed);
+    let mut report = Report {
+        files: restore.counts.files.load(Relaxed),
+        dirs: restore.counts.dirs.load(Relaxed),
+        skipped: restore.target.tally().totals().skipped_existing,
+        corrupt: restore.counts.lost.load(Relaxed),
+        bytes_read: restore.bytes_read.load(Relaxed),
+        bytes_written: bytes,
+        media: restore.view.media.used_media(),
+        ..run.report(status)
+    };
+    add_rates(&mut report, bytes, seen);
+    if let Some(seen) = seen {
+        report.set_stages(restore.meters, seen.verdict, Flow::Restore);
+    }
+    report
+}

@@ -8,12 +8,11 @@ use crate::address::{Address, TapeAddress};
 use crate::file::{FileDevice, FileMedium};
 use crate::held::HeldMedium;
 use crate::host::DeviceHost;
-use crate::rait;
 use crate::rait::make;
 use crate::rait::open::{ArrayDevice, KnownMembers};
 use crate::rait::placed::Placed;
 use crate::tape::{self, SpoolPlan, SpooledTape, Tape, TapeDevice, Wanted};
-use crate::{Device, DeviceError};
+use crate::{Device, DeviceError, rait};
 
 impl DeviceHost {
     /// Opens the medium on a device to read.

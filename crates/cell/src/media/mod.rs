@@ -28,8 +28,7 @@ use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_format::keys::PairId;
 use capstan_format::record::MediumHeader;
-use capstan_idb::{Holdings, Management, Medium};
-use capstan_idb::{Idb, Segment};
+use capstan_idb::{Holdings, Idb, Management, Medium, Segment};
 use capstan_tape::Media;
 use capstan_tape::changer::Place;
 

@@ -18,8 +18,7 @@ use capstan_tape::changer::{Held, Place};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::names::{TEXT_MAX, bounded};
-use crate::session::local;
-use crate::session::now_us;
+use crate::session::{local, now_us};
 
 impl Cell {
     /// What is remembered of tapes of a library that lie there so, by barcode. What lies there otherwise is forgotten.

@@ -13,12 +13,11 @@ use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
 use capstan_tape::{DriveKey, Spot, TapeError};
 use parking_lot::Mutex;
 
-use super::attachment;
 use super::by_hand::Wanted;
 use super::deck::Found;
 use super::mount::Tape;
 use super::passed::{Shape, WINDOW};
-use super::{HEADER_FILE, catalog_file, complete, data_file};
+use super::{HEADER_FILE, attachment, catalog_file, complete, data_file};
 use crate::DeviceError;
 use crate::address::TapeAddress;
 use crate::attached::NewAttachment;

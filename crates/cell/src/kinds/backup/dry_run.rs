@@ -10,11 +10,11 @@ use capstan_engine::meter::Meters;
 use capstan_format::id::MediumId;
 use capstan_format::keys::{KeyRecord, SessionKeys};
 
-use super::job::{HandedOver, Job, Written};
-use super::plan::Plan;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::Result;
+use crate::kinds::backup::job::{HandedOver, Job, Written};
+use crate::kinds::backup::plan::Plan;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::{BackupRequest, Encrypt, Source};

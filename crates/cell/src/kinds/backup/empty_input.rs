@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::message::{Code, path_text};
 
-use super::job::{HandedOver, Job};
 use crate::Cell;
 use crate::error::Result;
+use crate::kinds::backup::job::{HandedOver, Job};
 use crate::names::input_path;
 use crate::request::Source;
 

@@ -18,12 +18,13 @@ use capstan_format::keys::{FrameSealer, KeyRecord, Purpose, SessionKeys};
 use capstan_format::record::{OtherEnd, SessionEnd, SessionLabel, StreamLabel, StreamNames};
 use capstan_idb::{LogLevel, Object, Session, Status, Totals, Version};
 
-use super::plan::Plan;
-use super::switched::say_missing;
-use super::{devices_of, no_match};
+use super::devices_of;
+use super::source::no_match;
 use crate::error::{CellError, Result, chain};
-use crate::kinds::backup::known::ByInode;
-use crate::kinds::backup::resume::{Cursor, resumable};
+use crate::kinds::backup::base::known::ByInode;
+use crate::kinds::backup::base::resume::{Cursor, resumable};
+use crate::kinds::backup::plan::Plan;
+use crate::kinds::backup::source::switched::say_missing;
 use crate::observe::Stop;
 use crate::report::Report;
 use crate::request::{BackupRequest, Encrypt, Level, Source};

@@ -3,14 +3,13 @@
 use capstan_engine::message::Code;
 use capstan_format::record::SessionLabel;
 
-use super::plan::Plan;
 use crate::Cell;
 use crate::error::Result;
 use crate::kinds::backup::anomaly::anomalies;
-use crate::report::NO_FILES;
-use crate::report::Report;
+use crate::kinds::backup::plan::Plan;
 use crate::report::expected::expected_restore;
 use crate::report::history::{Past, PastReport, Taken};
+use crate::report::{NO_FILES, Report};
 use crate::request::{BackupRequest, Compression};
 use crate::session::Ears;
 use crate::versions::lacking::Said;

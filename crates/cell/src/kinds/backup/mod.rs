@@ -1,41 +1,28 @@
 //! Backup sessions: of one object, or of several that are written together, a session each.
 
 pub(crate) mod anomaly;
-pub(crate) mod incremental;
-pub(crate) mod known;
-pub(crate) mod mount_points;
-pub(crate) mod resume;
+pub(crate) mod base;
+mod media;
+pub(crate) mod source;
 
-mod commit;
 mod dry_run;
 mod empty_input;
-mod feed;
-mod first;
-mod foresee;
 mod job;
-mod keep;
-mod leaves;
-mod linked;
 mod look_back;
-mod medium;
-mod no_match;
 mod plan;
-mod pool;
-mod switched;
 mod unbegun;
-mod write;
 
 use std::time::Instant;
 
 use capstan_format::id::MediumId;
 use capstan_format::keys::{Cipher, KeyRecord, NamesKey, SessionKeys};
 
-pub(crate) use self::commit::{key_json, record_commit, stream_parts};
-pub(crate) use self::medium::{device_segment_size, say_all_lost};
+pub(crate) use self::media::commit::{key_json, record_commit, stream_parts};
+pub(crate) use self::media::medium::{device_segment_size, say_all_lost};
+pub(crate) use self::media::pool::joined;
 use self::plan::Plan;
 pub use self::plan::check_names;
 pub(crate) use self::plan::never_entered;
-pub(crate) use self::pool::joined;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};

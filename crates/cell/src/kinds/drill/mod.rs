@@ -16,7 +16,7 @@ use self::proof::Proof;
 use crate::Cell;
 use crate::error::{CellError, Result, chain, plain};
 use crate::kinds::restore::Sampled;
-use crate::kinds::restore::sample_arc::SampleArc;
+use crate::kinds::restore::wanted::sample_arc::SampleArc;
 use crate::kinds::skeleton::SessionRun;
 use crate::observe::{Observer, Stop};
 use crate::report::{DrillReport, Report, ReportError};

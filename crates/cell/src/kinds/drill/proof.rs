@@ -20,7 +20,7 @@ use capstan_format::sums::ContentSum;
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{CellError, Result, plain};
-use crate::kinds::restore::sample_arc::SampleArc;
+use crate::kinds::restore::wanted::sample_arc::SampleArc;
 use crate::observe::Stop;
 use crate::report::DrillReport;
 use crate::session::Ears;

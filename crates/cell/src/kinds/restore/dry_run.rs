@@ -5,10 +5,10 @@ use capstan_format::entry::{Kind, split};
 use capstan_idb::Status;
 
 use crate::error::Result;
-use crate::kinds::restore::chosen::Chosen;
 use crate::kinds::restore::list::Tally;
-use crate::kinds::restore::scope::{Scope, each_live};
 use crate::kinds::restore::session::RunOf;
+use crate::kinds::restore::wanted::chosen::Chosen;
+use crate::kinds::restore::wanted::scope::{Scope, each_live};
 use crate::kinds::restore::{pick, stripped};
 use crate::reading::version::VersionView;
 use crate::report::Report;

@@ -7,11 +7,11 @@ use capstan_catalog::row::{Row, path_of};
 use capstan_catalog::version::{Merged, Overview};
 use capstan_format::entry::{Entry, Kind, split};
 
-use super::check;
-use super::chosen::Chosen;
-use super::scope::Scope;
 use crate::Cell;
 use crate::error::Result;
+use crate::kinds::restore::check;
+use crate::kinds::restore::wanted::chosen::Chosen;
+use crate::kinds::restore::wanted::scope::Scope;
 use crate::observe::Observer;
 use crate::reading::contents::data_ranges;
 use crate::reading::version::VersionView;

@@ -11,10 +11,10 @@ use capstan_catalog::row::{PathKey, path_of};
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Kind, path_order};
 
-use super::list::{Coming, Tally};
-use super::stripped;
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::kinds::restore::list::{Coming, Tally};
+use crate::kinds::restore::stripped;
 use crate::observe::Silent;
 use crate::request::RestoreRequest;
 use crate::session::Ears;

@@ -5,16 +5,11 @@
 //! links, directories and inode flags follow when all data are there.
 
 mod check;
-mod chosen;
 mod dry_run;
-mod kept;
 mod list;
 mod meeting;
-mod outgoing;
 mod pace;
 mod pick;
-pub(crate) mod sample_arc;
-mod scope;
 mod session;
 mod sound;
 mod tar;
@@ -22,6 +17,7 @@ mod to_tar;
 mod to_tree;
 mod together;
 mod tree;
+pub(crate) mod wanted;
 
 use std::collections::HashSet;
 
@@ -31,18 +27,18 @@ use capstan_engine::message::Code;
 use capstan_idb::Version;
 
 use self::check::Check;
-pub(crate) use self::chosen::Chosen;
 pub(crate) use self::dry_run::files_known;
 pub use self::list::RestoreTotals;
 use self::pace::Turn;
-use self::scope::Scope;
 pub(crate) use self::tree::losses::PART_ALONE;
 pub(crate) use self::tree::{NOT_THERE, is_in_parts};
+pub(crate) use self::wanted::chosen::Chosen;
+use self::wanted::scope::Scope;
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::kinds::restore::sample_arc::SampleArc;
 use crate::kinds::restore::session::RunOf;
 use crate::kinds::restore::to_tree::TreeOf;
+use crate::kinds::restore::wanted::sample_arc::SampleArc;
 use crate::kinds::skeleton::SessionRun;
 use crate::observe::{Observer, Stop};
 use crate::queries::leads::clean;
@@ -196,7 +192,7 @@ impl Cell {
             false => check.request(ears)?,
         }
         self.refuse_no_place(request, &version)?;
-        kept::refuse_target(self, request)?;
+        check::kept::refuse_target(self, request)?;
         let from = self.writer_of(version.id)?.map(|s| s.id);
         let run = RunOf { session, request, version: &version, from };
         let is_needed =

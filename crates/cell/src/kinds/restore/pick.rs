@@ -8,10 +8,10 @@ use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::id::{MediumId, StreamId};
 
-use super::list::Tally;
-use super::scope::Scope;
-use super::tree::is_in_parts;
 use crate::error::Result;
+use crate::kinds::restore::list::Tally;
+use crate::kinds::restore::tree::is_in_parts;
+use crate::kinds::restore::wanted::scope::Scope;
 use crate::media::whereabouts::places_shown;
 use crate::media::{TapeAt, place_shown, tape_name};
 use crate::reading::random::Spans;

@@ -2,9 +2,9 @@
 
 use capstan_engine::message::shell_word;
 
-use super::scope::Scope;
 use crate::Cell;
 use crate::error::Result;
+use crate::kinds::restore::wanted::scope::Scope;
 use crate::reading::version::VersionView;
 
 impl Cell {

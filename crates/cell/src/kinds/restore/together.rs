@@ -4,9 +4,9 @@ use capstan_engine::message::{Listener, Message};
 use capstan_engine::threads;
 use parking_lot::Mutex;
 
-use super::pace::Pace;
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::kinds::restore::pace::Pace;
 use crate::observe::{Observer, Progress, Stop};
 use crate::reading::version::VersionView;
 use crate::report::Report;

@@ -9,7 +9,7 @@ use capstan_format::entry::{Kind, split};
 
 use super::stripped;
 use crate::error::Result;
-use crate::kinds::restore::chosen::Chosen;
+use crate::kinds::restore::wanted::chosen::Chosen;
 use crate::observe::Stop;
 use crate::request::RestoreRequest;
 

@@ -28,7 +28,7 @@ use self::further::Further;
 use self::held::Held;
 use self::passes::{Pass, Passes, Turn};
 use crate::error::{CellError, Result};
-use crate::kinds::restore::chosen::Chosen;
+use crate::kinds::restore::wanted::chosen::Chosen;
 use crate::observe::Stop;
 use crate::reading::away_files::AwayFiles;
 use crate::reading::contents::{Chunk, FileContents, Piece, Plan};

@@ -21,7 +21,7 @@ use super::referred::{Home, Stretch};
 use super::slice::Slice;
 use super::{NOT_THERE, Restore};
 use crate::error::{CellError, Result, chain};
-use crate::kinds::restore::scope::runs;
+use crate::kinds::restore::wanted::scope::runs;
 use crate::reading::random::{Elsewhere, Found};
 use crate::reading::replicas::Spares;
 use crate::report::outcome::of_outcome;

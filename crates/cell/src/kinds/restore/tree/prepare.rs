@@ -8,10 +8,10 @@ use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use parking_lot::Mutex;
 
 use crate::error::Result;
-use crate::kinds::restore::scope::{Scope, Wanted};
 use crate::kinds::restore::tree::parts::InParts;
 use crate::kinds::restore::tree::referred::{Home, Referred};
 use crate::kinds::restore::tree::{NOT_THERE, Restore};
+use crate::kinds::restore::wanted::scope::{Scope, Wanted};
 
 /// What is wanted of a row whose path is near what is asked for, or not.
 fn wanted_of(entry: &Entry, is_near: bool) -> Wanted {

@@ -10,8 +10,8 @@ use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Entry, is_below, path_order, split};
 use capstan_format::id::StreamId;
 
-use super::chosen::Chosen;
 use crate::error::Result;
+use crate::kinds::restore::wanted::chosen::Chosen;
 use crate::reading::version::VersionView;
 
 /// Most paths of which each is held against each batch: of more, all batches are looked into once.
@@ -19,7 +19,7 @@ const PATHS_MAX: usize = 1000;
 
 /// The batches that are read. By the sparse indexes; what has none is read as a whole.
 #[derive(Default)]
-pub(super) struct Scope {
+pub(in crate::kinds::restore) struct Scope {
     /// Of each stream's part of a segment whether a batch is read; all of it, if there is nothing.
     batches: HashMap<(u32, StreamId), Vec<bool>>,
     /// The parts of segments whose data are wanted, where that is known.
@@ -28,7 +28,7 @@ pub(super) struct Scope {
 
 /// What is wanted of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(in crate::kinds::restore) enum Wanted {
     /// Nothing.
     Nothing,
     /// What the catalog has.
@@ -168,7 +168,7 @@ impl Scope {
 }
 
 /// Numbers of batches, which ascend, as ranges of those that follow each other.
-pub(super) fn runs(batches: &[usize]) -> impl Iterator<Item = Range<usize>> {
+pub(in crate::kinds::restore) fn runs(batches: &[usize]) -> impl Iterator<Item = Range<usize>> {
     let run = |run: &[usize]| Some(*run.first()?..*run.last()? + 1);
     batches.chunk_by(|a, b| a + 1 == *b).filter_map(run)
 }
@@ -196,7 +196,7 @@ fn may_have(firsts: &[Option<PathKey>], batch: usize, path: &[u8]) -> bool {
 }
 
 /// The rows that a version has, as they stand.
-pub(super) fn each_live(
+pub(in crate::kinds::restore) fn each_live(
     view: &VersionView<'_>,
     overview: &Overview,
     scope: &Scope,

@@ -25,12 +25,13 @@ use capstan_media_agent::write::mirror::Member;
 use capstan_media_agent::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
 use capstan_media_agent::write::writer::Writer;
 
-use super::commit::{key_json, record_commit};
-use super::job::{Ending, HandedOver, Job, Written};
-use super::medium::{Opened, say_all_lost, segment_size};
-use super::{feed, supply_of};
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::kinds::backup::job::{Ending, HandedOver, Job, Written};
+use crate::kinds::backup::media::commit::{key_json, record_commit};
+use crate::kinds::backup::media::feed;
+use crate::kinds::backup::media::medium::{Opened, say_all_lost, segment_size};
+use crate::kinds::backup::supply_of;
 use crate::media::WriteFailure;
 use crate::observe::Stop;
 use crate::report::Report;
@@ -47,7 +48,7 @@ const CATALOG_GRACE: Duration = Duration::from_secs(24 * 3600);
 
 impl Cell {
     /// Writes jobs that are on record to media, and puts their ends on record.
-    pub(super) fn write_jobs(
+    pub(in crate::kinds::backup) fn write_jobs(
         &self,
         jobs: &mut [Job<'_>],
         opened: Opened,

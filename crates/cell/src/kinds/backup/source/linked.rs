@@ -9,9 +9,9 @@ use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::Kind;
 use capstan_idb::{Object, Version};
 
-use super::plan::Plan;
 use crate::Cell;
 use crate::error::Result;
+use crate::kinds::backup::plan::Plan;
 use crate::session::Ears;
 
 /// Links that are named one by one in warnings; the others are counted.
@@ -27,7 +27,7 @@ struct Link {
 
 impl Cell {
     /// Says which roots are links to directories that are not backed up. One that was a directory counts as not reached.
-    pub(super) fn look_for_links(
+    pub(in crate::kinds::backup) fn look_for_links(
         &self,
         object: Option<&Object>,
         builds_on: bool,

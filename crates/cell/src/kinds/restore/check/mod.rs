@@ -1,5 +1,8 @@
 //! What is refused before a restore writes anything.
 
+pub(in crate::kinds::restore) mod kept;
+mod outgoing;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -11,11 +14,11 @@ use capstan_disk_agent::target::Target;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Kind, split};
 
-use super::chosen::Chosen;
+use crate::kinds::restore::wanted::chosen::Chosen;
 
-use super::outgoing::Outgoing;
-use super::scope::{Scope, each_live};
 use crate::error::{CellError, Result, plain};
+use crate::kinds::restore::check::outgoing::Outgoing;
+use crate::kinds::restore::wanted::scope::{Scope, each_live};
 use crate::observe::Stop;
 use crate::queries::leads::not_in_version;
 use crate::reading::version::VersionView;
@@ -23,7 +26,7 @@ use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::Ears;
 
 /// A version and what is asked of it.
-pub(super) struct Check<'a> {
+pub(in crate::kinds::restore) struct Check<'a> {
     pub view: &'a VersionView<'a>,
     pub overview: &'a Overview,
     pub request: &'a RestoreRequest,
@@ -37,7 +40,7 @@ pub(super) struct Check<'a> {
 type EachPath<'f> = dyn FnMut(&[u8], bool) + 'f;
 
 /// Refuses what can be told from the request alone.
-pub(super) fn destination(request: &RestoreRequest) -> Result<()> {
+pub(in crate::kinds::restore) fn destination(request: &RestoreRequest) -> Result<()> {
     let (to, name) = match &request.to {
         RestoreTo::Into(dir) => (dir.as_path(), "--into a directory"),
         RestoreTo::Tar(Some(file)) => (file.as_path(), "--to-tar a file, or -"),
@@ -53,7 +56,7 @@ pub(super) fn destination(request: &RestoreRequest) -> Result<()> {
 
 /// Finds out what is chosen: refuses paths that the version does not have and patterns that leave nothing, says which patterns did
 /// nothing, and learns which directories lead to the rest.
-pub(super) fn choose(
+pub(in crate::kinds::restore) fn choose(
     view: &VersionView<'_>,
     overview: &Overview,
     chosen: &mut Chosen,
@@ -237,7 +240,7 @@ impl Check<'_> {
 }
 
 /// Opens what an archive is written to.
-pub(super) fn open_archive<'a>(
+pub(in crate::kinds::restore) fn open_archive<'a>(
     request: &RestoreRequest,
     stop: &'a Stop,
 ) -> Result<Box<dyn Write + 'a>> {

@@ -13,10 +13,10 @@ use capstan_format::id::SessionId;
 use capstan_idb::Status;
 use serde_json::{Map, Value};
 
-use super::refused;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
+use crate::kinds::backup::refused;
 use crate::observe::{Observer, Silent, Stop};
 use crate::report::{NOTHING_COMMITTED, Report};
 use crate::request::{BackupRequest, Source};
@@ -30,7 +30,7 @@ const FAILURES: usize = 3;
 
 impl Cell {
     /// Backs up to the media of a pool or library.
-    pub(super) fn backup_to_supply(
+    pub(in crate::kinds::backup) fn backup_to_supply(
         &self,
         requests: &[BackupRequest],
         observer: &dyn Observer,

@@ -6,14 +6,14 @@ use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Kind, is_inside};
 use capstan_idb::{Object, Version};
 
-use super::plan::Plan;
 use crate::Cell;
 use crate::error::{Result, plain};
+use crate::kinds::backup::plan::Plan;
 use crate::report::Selected;
 use crate::session::Ears;
 
 /// A path that is missing and was elsewhere.
-pub(super) struct Switched {
+pub(in crate::kinds::backup) struct Switched {
     /// Which one of those that are named.
     at: usize,
     /// What it is resolved to now.
@@ -36,7 +36,7 @@ enum Was {
 
 impl Cell {
     /// Puts what the object's last version had in the place of what paths lead to now and is not there.
-    pub(super) fn look_above(
+    pub(in crate::kinds::backup) fn look_above(
         &self,
         object: Option<&Object>,
         plan: &mut Plan,
@@ -185,7 +185,12 @@ fn was_by(of: &Named, before: &Selected) -> Was {
 }
 
 /// Says which paths are missing that the walk does not come to, and those that were elsewhere.
-pub(super) fn say_missing(plan: &Plan, switched: &[Switched], builds_on: bool, ears: &Ears<'_>) {
+pub(in crate::kinds::backup) fn say_missing(
+    plan: &Plan,
+    switched: &[Switched],
+    builds_on: bool,
+    ears: &Ears<'_>,
+) {
     let shown = |path: &[u8]| format!("/{}", path_text(path));
     let kept = match builds_on {
         true => "what the last version has of it, if anything, is kept as it was",

@@ -7,9 +7,9 @@ use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::file::FileDevice;
 use capstan_devices::mounts::whole;
 
-use super::medium::is_unavailable;
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::kinds::backup::media::medium::is_unavailable;
 use crate::media::absent_tape;
 use crate::request::BackupRequest;
 use crate::supply::enough_drives::refuse_too_few_drives;
@@ -17,7 +17,10 @@ use crate::supply::enough_drives::refuse_too_few_drives;
 impl Cell {
     /// Refuses devices of which one cannot be written, while none was opened. One that is not there now is left to who opens
     /// them. Gives the size of blocks that is asked for, or that those have which are there: all have the same.
-    pub(super) fn foresee_devices(&self, request: &BackupRequest) -> Result<Option<u32>> {
+    pub(in crate::kinds::backup) fn foresee_devices(
+        &self,
+        request: &BackupRequest,
+    ) -> Result<Option<u32>> {
         let devices = std::iter::once(&request.device).chain(&request.mirrors).collect();
         let (written, _) = self.without_away(request, devices)?;
         for address in written.iter().filter(|address| !address.is_tape()) {

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use capstan_disk_agent::select::Pattern;
 use capstan_engine::message::Code;
 
-use super::plan::Plan;
+use crate::kinds::backup::plan::Plan;
 use crate::request::BackupRequest;
 use crate::session::Ears;
 
@@ -15,7 +15,7 @@ const NAMED: usize = 10;
 const SIGNS: [char; 4] = ['*', '?', '[', '\\'];
 
 /// Says of patterns that can match nothing how they are meant.
-pub(super) fn say_useless(request: &BackupRequest, plan: &Plan, ears: &Ears<'_>) {
+pub(in crate::kinds::backup) fn say_useless(request: &BackupRequest, plan: &Plan, ears: &Ears<'_>) {
     let Some(selected) = plan.selected(request).filter(|_| !plan.roots.is_empty()) else {
         return;
     };
@@ -63,7 +63,7 @@ fn from_here(here: &Path, pattern: &str) -> Option<String> {
 
 /// Whether a pattern can match anything that lies below one of these paths. A line that is no pattern matches nothing, and nobody
 /// misses that.
-pub(super) fn can_match(pattern: &str, paths: &[String]) -> bool {
+pub(in crate::kinds::backup) fn can_match(pattern: &str, paths: &[String]) -> bool {
     let bare = pattern.trim_start_matches('!').trim_end();
     if bare.is_empty() || bare.starts_with('#') {
         return true;

@@ -13,7 +13,7 @@ use capstan_idb::{Object, Status, Version};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::keys::names_key;
-use crate::kinds::backup::resume::Cursor;
+use crate::kinds::backup::base::resume::Cursor;
 use crate::reading::version::VersionView;
 use crate::request::Level;
 use crate::session::Ears;

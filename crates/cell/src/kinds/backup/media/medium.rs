@@ -16,11 +16,11 @@ use capstan_idb::Medium;
 use capstan_media_agent::write::mirror::{LostMirrors, LostPart, Member};
 use capstan_tape::TapeError;
 
-use super::plan::SEGMENT_SIZE;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::drives::robots::Booked;
 use crate::error::{CellError, Result, chain};
+use crate::kinds::backup::plan::SEGMENT_SIZE;
 use crate::media::libraries::{is_of, libraries_of};
 use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes};
 use crate::observe::{Observer, Silent};
@@ -35,7 +35,7 @@ use crate::supply::unfit::PassedOver;
 impl Cell {
     /// Opens the device and its mirrors. One that is not there does not keep the others from being written: it is said,
     /// and left. One that others have is waited for; what was opened before it is let go meanwhile.
-    pub(super) fn open_devices(
+    pub(in crate::kinds::backup) fn open_devices(
         &self,
         request: &BackupRequest,
         avoid: &[PassedOver],
@@ -134,7 +134,7 @@ impl Cell {
 
     /// Of a device and its mirrors those that are to be written: one of which the medium left the house is away on purpose, and one that
     /// is not where it was is not made anew, as long as another is there. Returns the others with what is known of them.
-    pub(super) fn without_away<'d>(
+    pub(in crate::kinds::backup) fn without_away<'d>(
         &self,
         request: &BackupRequest,
         devices: Vec<&'d Address>,
@@ -448,7 +448,7 @@ impl Cell {
 
 impl Cell {
     /// The medium that has the last segment of a version that is gone on with, where it is none of those that are written now.
-    pub(super) fn left_behind(
+    pub(in crate::kinds::backup) fn left_behind(
         &self,
         version: VersionId,
         now: &[MediumId],
@@ -465,7 +465,7 @@ impl Cell {
 }
 
 /// A device or mirror whose medium is not there, while others are.
-pub(super) struct AwayMirror<'d> {
+pub(in crate::kinds::backup) struct AwayMirror<'d> {
     address: &'d Address,
     /// In words.
     why: String,
@@ -491,7 +491,7 @@ impl AwayMirror<'_> {
 }
 
 /// The media that a session writes to.
-pub(super) struct Opened {
+pub(in crate::kinds::backup) struct Opened {
     pub members: Vec<Member>,
     /// Mirrors that could not be opened.
     pub lost: u64,
@@ -507,7 +507,7 @@ pub(super) struct Opened {
 const BLOCKS_LEAST: u64 = 16;
 
 /// Bytes of a segment: what was asked for, else what suits the device.
-pub(super) fn segment_size(request: &BackupRequest, members: &[Member]) -> u64 {
+pub(in crate::kinds::backup) fn segment_size(request: &BackupRequest, members: &[Member]) -> u64 {
     let of_device = || device_segment_size(members);
     request.segment_size.or_else(of_device).unwrap_or(SEGMENT_SIZE)
 }
@@ -525,7 +525,7 @@ fn say_not_begun(what: &str, why: &str, ears: &Ears<'_>) {
 }
 
 /// Says that a mirror is not written any more.
-pub(super) fn say_lost(what: &str, error: &str, ears: &Ears<'_>) {
+pub(in crate::kinds::backup) fn say_lost(what: &str, error: &str, ears: &Ears<'_>) {
     let text = format!("this mirror is not written any more, the others are: {error}");
     ears.say(Code::MirrorFailed, "media agent", what, text);
 }
@@ -559,7 +559,7 @@ pub(crate) fn say_all_lost(cell: &Cell, lost: &LostMirrors, ears: &Ears<'_>) -> 
 }
 
 /// Whether it is the device that is not there now, rather than a mistake of who named it.
-pub(super) fn is_unavailable(error: &CellError) -> bool {
+pub(in crate::kinds::backup) fn is_unavailable(error: &CellError) -> bool {
     match error {
         CellError::Device(e) => {
             matches!(

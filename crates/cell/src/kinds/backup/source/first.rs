@@ -6,15 +6,15 @@ use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::MediumId;
 use capstan_idb::{Object, Session};
 
-use super::plan::Plan;
 use crate::Cell;
 use crate::error::Result;
+use crate::kinds::backup::plan::Plan;
 use crate::queries::other_names::setting;
 use crate::session::{Ears, host, writes_versions};
 
 impl Cell {
     /// The object that is backed up, as it is known. Where it is not, names are opened that were imported closed.
-    pub(super) fn object_backed_up(&self, name: &str) -> Result<Option<Object>> {
+    pub(in crate::kinds::backup) fn object_backed_up(&self, name: &str) -> Result<Option<Object>> {
         let host = host();
         let find = || -> Result<_> {
             Ok(self.idb.objects_by_name(name)?.into_iter().find(|o| o.host == host))
@@ -26,7 +26,7 @@ impl Cell {
     }
 
     /// Says why a backup is full that may not be the first of what it backs up.
-    pub(super) fn say_why_full(
+    pub(in crate::kinds::backup) fn say_why_full(
         &self,
         plan: &Plan,
         media: &[MediumId],

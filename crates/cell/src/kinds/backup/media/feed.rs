@@ -11,9 +11,9 @@ use capstan_format::keys::{Cipher, FrameSealer, Purpose};
 use capstan_media_agent::write::mirror::Member;
 use capstan_tape::Speeds;
 
-use super::job::Job;
-use super::plan::Plan;
 use crate::error::Result;
+use crate::kinds::backup::job::Job;
+use crate::kinds::backup::plan::Plan;
 use crate::request::Compression;
 use crate::session::Ears;
 
@@ -25,7 +25,7 @@ const LEAST: u64 = 4 << 20;
 /// Settles whether drives that can compress do it, which spares the processors, or the session: it does where anything else
 /// is asked for, where it encrypts, as nothing compresses after that, and where not all devices can. Says which, if there is
 /// any such drive.
-pub(super) fn who_compresses(
+pub(in crate::kinds::backup) fn who_compresses(
     jobs: &mut [Job<'_>],
     members: &mut [Member],
     encrypts: bool,
@@ -48,7 +48,10 @@ fn set_compression(members: &mut [Member], on: bool) -> Result<()> {
 }
 
 /// What the session's streams do with what they read, where they do anything.
-pub(super) fn work_of(plan: &Plan, cipher: Option<Cipher>) -> Result<Option<Work>> {
+pub(in crate::kinds::backup) fn work_of(
+    plan: &Plan,
+    cipher: Option<Cipher>,
+) -> Result<Option<Work>> {
     if plan.compression == Compression::Off && cipher.is_none() {
         return Ok(None);
     }
@@ -62,7 +65,7 @@ pub(super) fn work_of(plan: &Plan, cipher: Option<Cipher>) -> Result<Option<Work
 
 /// Fits the feed to the drives: tastes the source, worked on as the session does, takes as few streams as keep the drives
 /// streaming, and does without the drives' compression where that would leave them too little to stream.
-pub(super) fn fit(
+pub(in crate::kinds::backup) fn fit(
     plan: &mut Plan,
     members: &mut [Member],
     drives_compress: &mut Option<bool>,

@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const PIECE: usize = 4096;
 
 /// Standard output, until a session is stopped.
-pub(super) struct Outgoing<'a> {
+pub(in crate::kinds::restore) struct Outgoing<'a> {
     pub stop: &'a Stop,
 }
 

@@ -4,10 +4,10 @@ use capstan_engine::message::{Code, path_text};
 use capstan_format::record::SessionLabel;
 use capstan_idb::{Object, Version};
 
-use super::no_match::can_match;
-use super::plan::Plan;
 use crate::Cell;
 use crate::error::Result;
+use crate::kinds::backup::plan::Plan;
+use crate::kinds::backup::source::no_match::can_match;
 use crate::names::bounded;
 use crate::report::Selected;
 use crate::request::BackupRequest;
@@ -20,7 +20,7 @@ const TEXT_MAX: usize = 200;
 
 impl Cell {
     /// Says what the object's last version was told to take and this one is not. Of a version that was imported that is not known.
-    pub(super) fn say_what_leaves(
+    pub(in crate::kinds::backup) fn say_what_leaves(
         &self,
         object: &Object,
         request: &BackupRequest,
@@ -45,7 +45,7 @@ impl Cell {
 impl Cell {
     /// What the selection of a backup takes and that of the object's last version before did not; nothing where there is none such, or
     /// it is not known.
-    pub(super) fn what_joins(
+    pub(in crate::kinds::backup) fn what_joins(
         &self,
         label: &SessionLabel,
         request: &BackupRequest,

@@ -8,8 +8,8 @@ use capstan_devices::tape::nameless;
 use capstan_engine::message::Code;
 use capstan_media_agent::write::options::Keeping;
 
-use super::job::Job;
 use crate::Cell;
+use crate::kinds::backup::job::Job;
 use crate::media::free_bytes;
 use crate::request::Source;
 use crate::session::Ears;
@@ -24,7 +24,7 @@ const LEAST: u64 = 64 << 20;
 impl Cell {
     /// How what is not committed of these jobs is kept: where one of their sources cannot be read again, and there are media to go on
     /// on. In the spool's directory where there is one, else in the home; in half of what is free there at most.
-    pub(super) fn keeping(
+    pub(in crate::kinds::backup) fn keeping(
         &self,
         jobs: &[Job<'_>],
         supply: &Supply,

@@ -15,8 +15,7 @@ use crate::Cell;
 use crate::error::Result;
 use crate::reading::contents::data_ranges;
 use crate::reading::version::VersionView;
-use crate::session::Ears;
-use crate::session::is_consolidation;
+use crate::session::{Ears, is_consolidation};
 
 /// Looks names up in what an incomplete session committed.
 pub(crate) struct Cursor<'a> {

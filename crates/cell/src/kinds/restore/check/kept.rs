@@ -13,7 +13,10 @@ use crate::queries::leads::clean;
 use crate::request::{RestoreRequest, RestoreTo};
 
 /// Refuses a target on a medium or in the home: what a restore writes over there may be what others need to restore.
-pub(super) fn refuse_target(cell: &Cell, request: &RestoreRequest) -> Result<()> {
+pub(in crate::kinds::restore) fn refuse_target(
+    cell: &Cell,
+    request: &RestoreRequest,
+) -> Result<()> {
     let within = |path: &Path| -> Result<()> {
         match cell.kept_around(path)? {
             None => Ok(()),

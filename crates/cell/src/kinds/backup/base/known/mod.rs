@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use self::table::{Known, Place, Table};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
-use crate::kinds::backup::resume::saved_ranges;
+use crate::kinds::backup::base::resume::saved_ranges;
 use crate::reading::contents::data_ranges;
 use crate::reading::version::VersionView;
 

@@ -1,0 +1,5 @@
+//! What a backup builds on, or goes on with.
+
+pub(crate) mod incremental;
+pub(crate) mod known;
+pub(crate) mod resume;

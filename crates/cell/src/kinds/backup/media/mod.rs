@@ -1,0 +1,9 @@
+//! The media of a backup: opened, fed, written, and what of it is committed.
+
+pub(in crate::kinds::backup) mod commit;
+pub(in crate::kinds::backup) mod feed;
+pub(in crate::kinds::backup) mod foresee;
+pub(in crate::kinds::backup) mod keep;
+pub(in crate::kinds::backup) mod medium;
+pub(in crate::kinds::backup) mod pool;
+pub(in crate::kinds::backup) mod write;

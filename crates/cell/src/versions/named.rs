@@ -1,4 +1,5 @@
 //! Which version a name means.
+
 use std::collections::BTreeSet;
 
 use capstan_idb::Version;
@@ -23,32 +24,7 @@ impl Cell {
             return self.version(&VersionName { name: whole, session: None, as_of_us });
         }
         if objects.is_empty() {
-            if let Some((object, session)) = name.name.rsplit_once('@')
-                && !self.idb.objects_by_name(object)?.is_empty()
-            {
-                return Err(CellError::BadInput(format!(
-                    "'{object}' has no session '{session}': ids are hexadecimal digits; `capstan sessions` lists them"
-                )));
-            }
-            let all = self.idb.objects()?;
-            let named = all.iter().map(|o| o.name.as_str()).filter(|n| !n.is_empty());
-            let mut names: Vec<_> = named.collect();
-            names.sort_unstable();
-            names.dedup();
-            let known = match names.len() {
-                0 if !all.is_empty() => {
-                    "the names of what was imported are encrypted; import the medium again with a key".to_owned()
-                }
-                0 => "nothing was backed up or imported here yet".to_owned(),
-                _ => format!(
-                    "known are {}",
-                    names.into_iter().take(10).collect::<Vec<_>>().join(", ")
-                ),
-            };
-            return Err(CellError::BadInput(format!(
-                "no object is called '{}'; {known}",
-                name.name
-            )));
+            return Err(self.no_object(&name.name)?);
         }
         let mut found: Vec<Version> = Vec::new();
         for object in &objects {
@@ -58,53 +34,70 @@ impl Cell {
             self.sort_by_commit(&mut found, |v| v)?;
             found.reverse();
         }
-        let Some(prefix) = &name.session else {
-            let newest = |of: &[Version]| match name.as_of_us {
-                Some(at) => clock::newest_by(of, at).cloned(),
-                None => of.iter().find(|v| v.is_complete_by(None)).cloned(),
-            };
-            // One that is not whole is taken where nothing else is there, and another host's where this one has none.
-            let here: Vec<_> = objects.iter().filter(|o| o.host == host()).map(|o| o.id).collect();
-            let own: Vec<_> = found.iter().filter(|v| here.contains(&v.object)).cloned().collect();
-            let mut wanted = None;
-            for of in [own, found.clone()] {
-                wanted = newest(&self.whole_of(&of)?).or_else(|| newest(&of));
-                if wanted.is_some() {
-                    break;
-                }
-            }
-            return wanted.ok_or_else(|| {
-                if let Some(first) = found.iter().rfind(|v| v.is_complete_by(None)) {
-                    return CellError::BadInput(format!(
-                        "'{}' has no complete version of that time: its first is of {}",
-                        name.name,
-                        rfc3339(first.created_us)
-                    ));
-                }
-                CellError::BadInput(format!(
-                    "'{}' has no complete version; `capstan sessions` lists what there is, and NAME@SESSION names one: what there is \
-                     of that is restored",
-                    name.name
-                ))
-            });
+        if let Some(prefix) = &name.session {
+            return self.version_by_session(name, prefix, found);
+        }
+        let here: Vec<_> = objects.iter().filter(|o| o.host == host()).map(|o| o.id).collect();
+        let own: Vec<_> = found.iter().filter(|v| here.contains(&v.object)).cloned().collect();
+        let newest = |of: &[Version]| match name.as_of_us {
+            Some(at) => clock::newest_by(of, at).cloned(),
+            None => of.iter().find(|v| v.is_complete_by(None)).cloned(),
         };
+        // One that is not whole is taken where nothing else is there, and another host's where this one has none.
+        for of in [&own, &found] {
+            if let Some(wanted) = newest(&self.whole_of(of)?).or_else(|| newest(of)) {
+                return Ok(wanted);
+            }
+        }
+        Err(no_complete_version(&name.name, &found))
+    }
+
+    /// The error for a name that no object has.
+    fn no_object(&self, name: &str) -> Result<CellError> {
+        if let Some((object, session)) = name.rsplit_once('@')
+            && !self.idb.objects_by_name(object)?.is_empty()
+        {
+            return Ok(CellError::BadInput(format!(
+                "'{object}' has no session '{session}': ids are hexadecimal digits; `capstan sessions` lists them"
+            )));
+        }
+        let all = self.idb.objects()?;
+        let mut names: Vec<_> = all.iter().map(|o| &*o.name).filter(|n| !n.is_empty()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let known = match names.len() {
+            0 if !all.is_empty() => {
+                "the names of what was imported are encrypted; import the medium again with a key"
+                    .to_owned()
+            }
+            0 => "nothing was backed up or imported here yet".to_owned(),
+            _ => format!("known are {}", names.into_iter().take(10).collect::<Vec<_>>().join(", ")),
+        };
+        Ok(CellError::BadInput(format!("no object is called '{name}'; {known}")))
+    }
+
+    /// The one of these versions that a session wrote whose id begins so.
+    fn version_by_session(
+        &self,
+        name: &VersionName,
+        prefix: &str,
+        found: Vec<Version>,
+    ) -> Result<Version> {
         let sessions = self.idb.sessions_by_prefix(prefix)?;
         let of: BTreeSet<_> = sessions.iter().filter_map(|s| s.version).map(|v| v.0).collect();
         let mut matching = found.into_iter().filter(|v| of.contains(&v.id.0));
+        let name = &name.name;
         match (matching.next(), matching.next()) {
-            (Some(v), None) => self.with_something(v, prefix, &name.name),
+            (Some(v), None) => self.with_something(v, prefix, name),
             (Some(_), Some(_)) => Err(CellError::BadInput(format!(
-                "session '{prefix}' of '{}' is not the only one that begins so; give more digits",
-                name.name
+                "session prefix '{prefix}' of '{name}' is ambiguous; give more digits"
             ))),
             (None, _) if self.has_expired(&of)? => Err(CellError::BadInput(format!(
-                "session '{prefix}' of '{}' has expired and may be removed at any time; name one that is kept, \
-                 `capstan sessions` lists them",
-                name.name
+                "session '{prefix}' of '{name}' has expired and may be removed at any time; name one that is kept, \
+                 `capstan sessions` lists them"
             ))),
             _ => Err(CellError::BadInput(format!(
-                "'{}' has no session '{prefix}'; {}",
-                name.name,
+                "'{name}' has no session '{prefix}'; {}",
                 sessions_hint(prefix)
             ))),
         }
@@ -120,4 +113,18 @@ impl Cell {
              `capstan sessions` lists them"
         )))
     }
+}
+
+/// The error for an object of which no version is complete, or none of the time that is asked for.
+fn no_complete_version(name: &str, found: &[Version]) -> CellError {
+    CellError::BadInput(match found.iter().rfind(|v| v.is_complete_by(None)) {
+        Some(first) => format!(
+            "'{name}' has no complete version of that time: its first is of {}",
+            rfc3339(first.created_us)
+        ),
+        None => format!(
+            "'{name}' has no complete version; `capstan sessions` lists what there is, and NAME@SESSION names one: what there is \
+             of that is restored"
+        ),
+    })
 }

@@ -22,69 +22,85 @@ impl Restore<'_> {
         let mut lap = Lap::start();
         self.say_lost()?;
         if !self.in_parts.is_empty() || self.overview.has_carriers() {
-            self.each_live(&mut |row, path, to| {
-                if row.entry.kind != Kind::File || row.entry.link {
-                    return Ok(());
-                }
-                if let Some(file) = self.in_parts.get(path)
-                    && !self.damaged_now(path)
-                    && let Err(e) = self.make_in_parts(&mut worker, path, file)
-                {
-                    self.target_error(path, &e)?;
-                }
-                // What did not come may be there all the same, as somebody's: it is not touched.
-                if row.is_as_in()
-                    && !self.in_parts.contains_key(path)
-                    && self.carried_as(path).is_none()
-                    && !self.damaged_now(path)
-                {
-                    self.missing(path, "its contents were not restored");
-                }
-                let is_done = || self.in_parts.get(path).is_some_and(InParts::is_done);
-                if self.is_open(row, path) && (!is_done() || self.damaged_now(path)) {
-                    let (dir, name) = split(to);
-                    if let Some(file) = self.in_parts.get(path)
-                        && !file.came.load(Relaxed)
-                        && self.loss_of(path) == Some(Loss::Away)
-                    {
-                        self.counts.files.fetch_sub(1, Relaxed);
-                        *file.made.lock() = Some(false);
-                        if let Err(e) = self.comes_later(&mut worker, path, (dir, name)) {
-                            self.target_error(path, &e)?;
-                        }
-                        return Ok(());
-                    }
-                    if !self.is_whole(path, row.ordinal) {
-                        match worker.withdraw(dir, name) {
-                            Ok(true) => {
-                                if let Some(file) = self.in_parts.get(path) {
-                                    self.counts.files.fetch_sub(1, Relaxed);
-                                    *file.made.lock() = Some(false);
-                                }
-                                self.left_alone(path);
-                                return Ok(());
-                            }
-                            Ok(false) => {}
-                            Err(e) => self.target_error(path, &e)?,
-                        }
-                    }
-                    let entry = self.as_restored(path, self.here(row));
-                    if let Err(e) = worker.finish_file(&entry, dir, name) {
-                        self.target_error(path, &e)?;
-                    }
-                }
-                Ok(())
-            })?;
+            self.each_live(&mut |row, path, to| self.finish_parts(&mut worker, row, path, to))?;
         }
         if self.overview.links > 0 {
             self.each_live(&mut |row, path, to| {
                 if row.entry.link { self.link(&mut worker, row, path, to) } else { Ok(()) }
             })?;
         }
-        if self.arc.is_some() {
-            lap.busy(self.meters.of(Stage::Metadata));
+        if self.arc.is_none() {
+            self.finish_dirs(&mut worker)?;
+        }
+        lap.busy(self.meters.of(Stage::Metadata));
+        Ok(())
+    }
+
+    /// Gives a file that was written in parts its metadata, and puts it in its place; or names what did not come of it.
+    fn finish_parts(
+        &self,
+        worker: &mut Worker<'_>,
+        row: &Row,
+        path: &[u8],
+        to: &[u8],
+    ) -> Result<()> {
+        if row.entry.kind != Kind::File || row.entry.link {
             return Ok(());
         }
+        let file = self.in_parts.get(path);
+        if let Some(file) = file
+            && !self.damaged_now(path)
+            && let Err(e) = self.make_in_parts(worker, path, file)
+        {
+            self.target_error(path, &e)?;
+        }
+        // What did not come may be there all the same, as somebody's: it is not touched.
+        if row.is_as_in()
+            && file.is_none()
+            && self.carried_as(path).is_none()
+            && !self.damaged_now(path)
+        {
+            self.missing(path, "its contents were not restored");
+        }
+        let is_done = file.is_some_and(InParts::is_done);
+        if !self.is_open(row, path) || is_done && !self.damaged_now(path) {
+            return Ok(());
+        }
+        let (dir, name) = split(to);
+        let not_made = |file: &InParts| {
+            self.counts.files.fetch_sub(1, Relaxed);
+            *file.made.lock() = Some(false);
+        };
+        if let Some(file) = file
+            && !file.came.load(Relaxed)
+            && self.loss_of(path) == Some(Loss::Away)
+        {
+            not_made(file);
+            return match self.comes_later(worker, path, (dir, name)) {
+                Ok(()) => Ok(()),
+                Err(e) => self.target_error(path, &e),
+            };
+        }
+        if !self.is_whole(path, row.ordinal) {
+            match worker.withdraw(dir, name) {
+                Ok(true) => {
+                    file.inspect(|file| not_made(file));
+                    self.left_alone(path);
+                    return Ok(());
+                }
+                Ok(false) => {}
+                Err(e) => self.target_error(path, &e)?,
+            }
+        }
+        let entry = self.as_restored(path, self.here(row));
+        match worker.finish_file(&entry, dir, name) {
+            Ok(()) => Ok(()),
+            Err(e) => self.target_error(path, &e),
+        }
+    }
+
+    /// Makes the directories that have no files, gives all their metadata, and files and directories their inode flags.
+    fn finish_dirs(&self, worker: &mut Worker<'_>) -> Result<()> {
         // All are made before any gets its times: to make one (those without files are new) changes its parent's.
         let mut failed: HashSet<Vec<u8>> = HashSet::new();
         self.each_live(&mut |row, path, to| {
@@ -129,7 +145,6 @@ impl Restore<'_> {
                 self.target_error(&to, &e)?;
             }
         }
-        lap.busy(self.meters.of(Stage::Metadata));
         Ok(())
     }
 

@@ -519,7 +519,11 @@ impl Cell {
                 Some(Ok(AtHand::Held(held))) => remove_from(held, &dead, now_us),
                 other => {
                     // One that others have, or that is away, is no failure.
-                    let failed = matches!(other, Some(Err(CellError::Device(e))) if !e.is_busy());
+                    let failed = match other {
+                        Some(Err(CellError::Device(e))) => !e.is_busy(),
+                        Some(Err(CellError::Unreadable { .. })) => true,
+                        _ => false,
+                    };
                     Swept { stays: Some((why_not(other), failed)), ..Swept::default() }
                 }
             };

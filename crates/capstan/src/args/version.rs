@@ -1,4 +1,5 @@
 //! Versions as they are named.
+
 use capstan_cell::request::VersionName;
 
 /// Reads `NAME` or `NAME@SESSION`.

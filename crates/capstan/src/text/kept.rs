@@ -1,4 +1,5 @@
 //! How long something is kept, in words and in JSON.
+
 use capstan_engine::clock::now_us;
 use capstan_idb::{Keeping, Protection};
 use jiff::Timestamp;

@@ -1,4 +1,5 @@
 //! What of a version is at hand, or can be had: refused is what is not.
+
 use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_format::id::MediumId;
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
 //! What a prune is to do with bases, and what it did: values.
+
 use capstan_format::id::{MediumId, VersionId};
 use capstan_idb::{PruneRow, Version};
 

@@ -1,4 +1,5 @@
 //! What a restore would bring: counted, and where it lies.
+
 use capstan_catalog::version::Overview;
 use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_format::entry::{Kind, split};

@@ -1,4 +1,5 @@
 //! A restore into an archive.
+
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::message::Code;

@@ -1,4 +1,5 @@
 //! What of files does not come: damaged, missing, away; each is said once.
+
 use std::collections::hash_map;
 use std::sync::atomic::Ordering::Relaxed;
 

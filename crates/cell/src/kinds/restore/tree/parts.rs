@@ -1,4 +1,5 @@
 //! Files that are written in parts: their data lie in several places.
+
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 

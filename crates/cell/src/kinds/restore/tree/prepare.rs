@@ -1,4 +1,5 @@
 //! Before the work: which files there are, which are written in parts, and what stands in for links.
+
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 

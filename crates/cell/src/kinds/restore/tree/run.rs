@@ -1,4 +1,5 @@
 //! The work: groups of segments in their order, in slices for the workers.
+
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,4 +1,5 @@
 //! What a worker takes at a time.
+
 use capstan_format::id::StreamId;
 use parking_lot::Mutex;
 

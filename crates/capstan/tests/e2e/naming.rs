@@ -67,7 +67,7 @@ fn the_begin_of_an_id_that_is_a_directory_too_is_neither() {
     lab.run(["media", "forget", "other"]).ok();
     lab.mkdir(name);
     lab.run(["media", "label", name, "mine"]).ok();
-    lab.run(["media", "erase", &id]).ok();
+    lab.run(["media", "erase", &id, "--give-up"]).ok();
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_label_that_is_another_mediums_directory_is_neither() {
     lab.run(["media", "label", "./n", "y"]).ok();
     lab.sh("mv n gone && mv m n");
     lab.run(["import", "n"]).ok();
-    lab.run(["media", "recycle", "n"]).ok();
+    lab.run(["media", "recycle", "n", "--give-up"]).ok();
     for label in ["./z", "/z", "file:z", "null:", "vtape:z"] {
         lab.run(["media", "label", "./n", label]).refused(&[label, "device"]);
     }

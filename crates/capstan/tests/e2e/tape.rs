@@ -301,7 +301,7 @@ fn an_erased_tape_has_nothing_of_what_was_on_it() {
         lab.file("tree/file", noise(1, 3_000_000));
         let args = ["tree", "--to", "vtape:vtl", "--name", "t", "--compress", "off"];
         lab.backed_up(args);
-        let erase = || lab.run([&["media", "erase", "V00001L9"], secure].concat());
+        let erase = || lab.run([&["media", "erase", "V00001L9", "--give-up"], secure].concat());
         erase().refused(&["must stay"]);
         comes_back(&lab, "t", &lab.path("tree"));
         lab.run(["media", "protect", "V00001L9", "--none"]).ok();

@@ -216,12 +216,12 @@ fn an_erase_that_fails_is_done_again() {
     lab.file("tree/file", noise(1, 300_000));
     lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--protect", "none"]);
     Library::open(&dir).unwrap().plan_faults(Some(1), "write:1=error").unwrap();
-    let failed = lab.run(["media", "erase", "V00001L9"]);
+    let failed = lab.run(["media", "erase", "V00001L9", "--give-up"]);
     assert_eq!(failed.code, 1, "{}{}", failed.stdout, failed.stderr);
     comes_back(&lab, "t", &lab.path("tree"));
     // One that was interrupted when the tape was blank already.
     lab.sh("truncate -s 16 vtl/tapes/V00001L9.tape");
-    let done = lab.run(["media", "erase", "V00001L9", "--secure", "--json"]);
+    let done = lab.run(["media", "erase", "V00001L9", "--secure", "--give-up", "--json"]);
     let done: Value = serde_json::from_str(&done.ok().stdout).unwrap();
     assert_eq!((&done["versions"], &done["secure"]), (&1.into(), &true.into()));
     assert!(media(&lab).is_empty());

@@ -18,7 +18,7 @@ fn file_of(dir: &Path, barcode: &str) -> PathBuf {
 }
 
 /// Breaks the file of a tape in its middle, and returns what it was.
-fn break_file(dir: &Path, barcode: &str) -> Vec<u8> {
+pub fn break_file(dir: &Path, barcode: &str) -> Vec<u8> {
     let path = file_of(dir, barcode);
     let whole = fs::read(&path).unwrap();
     let mut bytes = whole.clone();

@@ -129,6 +129,8 @@ codes! {
     NotKept,
     /// A drive asked to be cleaned.
     DriveDirty,
+    /// A drive could not read a tape that another drive reads.
+    DriveSuspect,
     /// A tape is not what its sticker says.
     Mislabelled,
     /// Somebody is to put a tape into a drive.
@@ -413,6 +415,12 @@ impl Code {
                 "drive-dirty",
                 Warning,
                 "put a cleaning tape into the library and use `capstan library clean`",
+            ),
+            Self::DriveSuspect => (
+                252,
+                "drive-suspect",
+                Warning,
+                "nothing is lost: clean the drive (`capstan library clean`), and have it looked at if that does not help",
             ),
             Self::Mislabelled => (
                 245,

@@ -71,6 +71,8 @@ pub struct DriveSession {
     pub alerts: Vec<Alert>,
     /// What the tape is by the drive and by its sticker, where these are not the same.
     pub contradiction: Option<String>,
+    /// It could not read the tape, and this drive of the library could.
+    pub read_by: Option<u32>,
 }
 
 /// What a drive counted since it was opened. What it does not count is absent.

@@ -130,6 +130,7 @@ mod stage;
 mod stand_ins;
 mod status;
 mod support;
+mod suspect_drive;
 mod taken_cut;
 mod tape;
 mod tape_attachments;

@@ -135,10 +135,15 @@ fn where_something_lacks_it_stays_poor_and_is_tried_again() {
         run(&lab, &format!("library unload vtape:vtl {drive}"));
     }
     run(&lab, "library load vtape:vtl GOOD1 1").ok();
-    let plan: Vec<_> = (6..90).map(|n| format!("read:{n}=error")).collect();
-    Library::open(&dir).unwrap().plan_faults(Some(1), &plan.join(",")).unwrap();
+    // The other drive reads the original before.
+    for (drive, from) in [(1, 6), (2, 20)] {
+        let plan: Vec<_> = (from..90).map(|n| format!("read:{n}=error")).collect();
+        Library::open(&dir).unwrap().plan_faults(Some(drive), &plan.join(",")).unwrap();
+    }
     let failed = retire(&lab, &["V00001L9"]);
-    Library::open(&dir).unwrap().plan_faults(Some(1), "").unwrap();
+    for drive in [1, 2] {
+        Library::open(&dir).unwrap().plan_faults(Some(drive), "").unwrap();
+    }
     assert_eq!(failed["status"], "completed_with_errors", "{failed}");
     assert!(failed["errors"].to_string().contains("does not verify"), "{failed}");
     assert_eq!(

@@ -39,7 +39,8 @@ pub struct DirtyDrive {
 }
 
 impl Cell {
-    /// Says which tapes are not what their stickers say, by the drives that had them in a session that is done. Cleans the drives that
+    /// Says which tapes are not what their stickers say, by the drives that had them in a session that is done, and which drives could
+    /// not read what others could. Cleans the drives that
     /// asked for it, and says what came of it. What goes wrong is a warning:
     /// the session's data are on their media.
     pub(crate) fn clean_drives(
@@ -53,6 +54,11 @@ impl Cell {
                 (&drive.contradiction, drive.tape.as_deref().unwrap_or_default())
             {
                 ears.say(Code::Mislabelled, "media agent", tape, what.clone());
+            }
+            if let Some(other) = drive.read_by {
+                let tape = drive.tape.as_deref().unwrap_or_default();
+                let text = format!("it could not read tape {tape}, which drive {other} reads");
+                ears.say(Code::DriveSuspect, "media agent", &drive.name, text);
             }
         }
         let mut cleaned: Vec<&Mount> = Vec::new();

@@ -194,7 +194,7 @@ impl Bringing<'_> {
     }
 
     /// Whether there is a drive for the tape that did not fail, and that nobody has.
-    fn has_another(&self, library: &mut dyn Changer, failed: u32) -> bool {
+    pub fn has_another(&self, library: &mut dyn Changer, failed: u32) -> bool {
         let may = |n: &u32| {
             *n != failed
                 && !self.failed.contains(n)

@@ -398,6 +398,7 @@ impl Deck {
             counters: self.drive.counters(),
             alerts: self.drive.alerts(),
             contradiction: self.contradiction.take(),
+            read_by: None,
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
-use capstan_tape::{Changer, DriveKey, Mount, TapeDrive, TapeError, leaving};
+use capstan_tape::{Changer, DriveKey, DriveSession, Mount, TapeDrive, TapeError, leaving};
 use parking_lot::Mutex;
 
 use super::abreast::Abreast;
@@ -87,6 +87,8 @@ pub struct Tape {
     patient: AtomicBool,
     /// Its drive failed, or was lost, while it was written.
     lost: AtomicBool,
+    /// It was brought to another drive, as one could not read a block of it.
+    has_moved: AtomicBool,
     /// How many try whether it will do.
     trials: AtomicU64,
     /// It is in a drive that reads tapes of its generation, and does not write them.
@@ -137,6 +139,7 @@ impl Tape {
             pinned: AtomicBool::new(false),
             patient: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            has_moved: AtomicBool::new(false),
             trials: AtomicU64::new(0),
             only_read: AtomicBool::new(false),
             loading: AtomicBool::new(false),
@@ -220,7 +223,8 @@ impl Tape {
     }
 
     /// Does something with the tape in its drive; loads it if it is in none. Where a drive fails in reading, it is done again, in another
-    /// drive if there is one.
+    /// drive if there is one. A block that a drive cannot read may be the drive's fault: once for each tape another drive tries, if one
+    /// is free, before it counts as the tape's.
     pub fn with<R>(
         &self,
         mut work: impl FnMut(&mut Deck) -> Result<R, TapeError>,
@@ -230,7 +234,7 @@ impl Tape {
             *deck = None;
         }
         self.used.store(1 + self.host.tapes.uses.fetch_add(1, Relaxed), Relaxed);
-        let mut tries = 0;
+        let (mut tries, mut left) = (0, None);
         loop {
             let mut at_work = None;
             let mut work = |deck: &mut Deck| {
@@ -238,6 +242,14 @@ impl Tape {
                 work(deck)
             };
             let done = self.once(&mut deck, &mut work);
+            let is_unread = matches!(done, Err(TapeError::Medium { .. }));
+            if is_unread && let Some(of) = self.leave_drive(&mut deck) {
+                left = Some(of);
+                continue;
+            }
+            if let Some(of) = left.take() {
+                self.note_left(of, deck.as_ref().and_then(Deck::drive_number), is_unread);
+            }
             // A tape that is written stays where it is. One that could not be loaded is told at once.
             let is_again = tries < TRIES_IN_DRIVES
                 && deck.is_none()
@@ -253,6 +265,50 @@ impl Tape {
             }
             tries += 1;
         }
+    }
+
+    /// Takes the tape out of a drive that cannot read a block of it, if another one is free and takes the tape. Returns the drive, with
+    /// what it did. That happens once: what two drives cannot read is the tape's fault.
+    fn leave_drive(&self, deck: &mut Option<Deck>) -> Option<(u32, DriveSession)> {
+        let (number, barcode) = (deck.as_ref()?.drive_number()?, self.barcode.as_deref()?);
+        let stays = self.pinned.load(Relaxed) || self.drive.is_some();
+        if stays || self.has_moved.load(Relaxed) {
+            return None;
+        }
+        let mut library = self.host.library(&self.library).ok()?;
+        let bringing = Bringing {
+            ledger: &self.host.ledger,
+            of: &self.library,
+            barcode,
+            drive: None,
+            ours: self.drives_of_others(),
+            failed: self.failed_drives(),
+            kept: None,
+            fits: &Fitting::of(&mut *library, barcode, false),
+        };
+        if !bringing.has_another(&mut *library, number) {
+            return None;
+        }
+        self.has_moved.store(true, Relaxed);
+        self.host.tapes.failed.lock().push((self.library.clone(), number));
+        Some((number, deck.take()?.session()))
+    }
+
+    /// Notes of a drive that was left what it did. Where the `other` one reads what it could not, the drive is suspect; else it is not
+    /// the drive's fault.
+    fn note_left(
+        &self,
+        (number, session): (u32, DriveSession),
+        other: Option<u32>,
+        is_unread: bool,
+    ) {
+        let is_suspect = !is_unread && other.is_some_and(|other| other != number);
+        if !is_suspect {
+            let left = (self.library.clone(), number);
+            self.host.tapes.failed.lock().retain(|of| *of != left);
+        }
+        let read_by = other.filter(|_| is_suspect);
+        self.host.tapes.note_session(DriveSession { read_by, ..session });
     }
 
     fn once<R>(

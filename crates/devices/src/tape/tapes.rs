@@ -58,9 +58,14 @@ impl Tapes {
 
     /// Gives a drive back, and keeps what it did.
     pub(super) fn note_past(&self, mut deck: Deck) {
+        self.note_session(deck.session());
+    }
+
+    /// Keeps what a drive did that was given back.
+    pub(super) fn note_session(&self, session: DriveSession) {
         let mut past = self.past.lock();
         if past.len() < PAST_MOST {
-            past.push(deck.session());
+            past.push(session);
         }
     }
 

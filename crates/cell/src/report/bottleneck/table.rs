@@ -230,6 +230,7 @@ impl Case {
             counters: Counters::default(),
             alerts: Vec::new(),
             contradiction: None,
+            read_by: None,
             speeds,
             scale: 1.0,
             locates: 0,

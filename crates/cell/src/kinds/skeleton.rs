@@ -136,4 +136,18 @@ impl Cell {
         let json = serde_json::to_string(report).unwrap_or_default();
         Ok(self.idb.end_session(session, status, now_us(), &totals, &json, version_status)?)
     }
+
+    /// Puts on record a session that was not on record while it ran, and gives it its identity.
+    pub(crate) fn record(
+        &self,
+        report: &mut Report,
+        kind: &str,
+        started_us: i64,
+        status: Status,
+    ) -> Result<()> {
+        let id = SessionId(self.new_id()?);
+        report.session = id.to_string();
+        self.begin_session(&begun(id, kind, report.media.join(", "), started_us), None)?;
+        self.record_end(id, status, report, None)
+    }
 }

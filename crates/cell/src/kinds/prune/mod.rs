@@ -583,7 +583,7 @@ impl Cell {
             ..Report::default()
         };
         ears.fill(&self.devices, &mut report);
-        self.record(&mut report, "prune", None, started_us, status)
+        self.record(&mut report, "prune", started_us, status)
     }
 }
 

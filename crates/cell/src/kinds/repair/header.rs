@@ -71,7 +71,7 @@ impl Cell {
         };
         report.notes.extend([format!("{file} was written anew"), next]);
         close(&self.devices, &mut report, Status::Completed, ears);
-        self.record(&mut report, REPAIR, None, started_us, Status::Completed)?;
+        self.record(&mut report, REPAIR, started_us, Status::Completed)?;
         Ok(HeaderMended::All(Box::new(report)))
     }
 

@@ -322,7 +322,7 @@ impl Repair<'_> {
                 self.cell.record_end(id, status, &report, None)?;
             }
             None if self.dry_run => {}
-            None => self.cell.record(&mut report, REPAIR, None, self.started_us, status)?,
+            None => self.cell.record(&mut report, REPAIR, self.started_us, status)?,
         }
         Ok(report)
     }

@@ -92,7 +92,7 @@ impl Cell {
             ears.fill(&self.devices, &mut report);
             report.status = Status::Completed.to_string();
             report.end = rfc3339(now_us());
-            self.record(&mut report, RETIRE, None, started_us, Status::Completed)?;
+            self.record(&mut report, RETIRE, started_us, Status::Completed)?;
             return Ok(report);
         }
         if let Some(running) = versions.iter().find(|v| v.status == Status::Running) {

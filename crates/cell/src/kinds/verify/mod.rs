@@ -13,8 +13,8 @@ use capstan_catalog::version::Overview;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
-use capstan_format::id::{MediumId, ObjectId, SegmentNumber, SessionId, VersionId};
-use capstan_idb::{Session, Status, Totals};
+use capstan_format::id::{MediumId, SegmentNumber, VersionId};
+use capstan_idb::Status;
 use capstan_media_agent::read::segment::SegmentReader;
 
 use self::damage::Damage;
@@ -29,8 +29,8 @@ use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
 use crate::report::{AwayReport, Report};
 use crate::request::VerifyRequest;
+use crate::session::Ears;
 use crate::session::watch::{self, Watched};
-use crate::session::{Ears, begun, now_us};
 
 /// What a verification comes to.
 #[derive(Default)]
@@ -146,29 +146,6 @@ impl Cell {
                 Ok(read)
             }
         }
-    }
-
-    /// Records a session that had no begin of its own to record.
-    pub(crate) fn record(
-        &self,
-        report: &mut Report,
-        kind: &str,
-        object: Option<ObjectId>,
-        started_us: i64,
-        status: Status,
-    ) -> Result<()> {
-        let id = SessionId(self.new_id()?);
-        report.session = id.to_string();
-        let session = Session { object, ..begun(id, kind, report.media.join(", "), started_us) };
-        self.begin_session(&session, None)?;
-        let totals = Totals {
-            files: report.files,
-            dirs: report.dirs,
-            bytes_read: report.bytes_read,
-            bytes_written: report.bytes_written,
-        };
-        let json = serde_json::to_string(report).unwrap_or_default();
-        Ok(self.idb.end_session(id, status, now_us(), &totals, &json, None)?)
     }
 
     /// The bytes of all that is to be read of a medium, for the progress: as they are recorded, since a tape would have to go to the

@@ -3,7 +3,8 @@
 #[path = "../../scsi/tests/support/mod.rs"]
 mod support;
 
-use std::process::Command;
+use std::process::{Child, Command};
+use std::time::Duration;
 
 use capstan_devices::address::LibraryName;
 use capstan_devices::host::DeviceHost;
@@ -32,6 +33,14 @@ fn inside() {
 
 fn open(host: &DeviceHost, node: &str) -> Box<dyn Changer> {
     host.library(&LibraryName::Scsi(node.to_owned())).unwrap()
+}
+
+/// Waits until `child` has the name of its program: `spawn` can return a moment before.
+fn named(child: &Child, program: &str) {
+    let comm = format!("/proc/{}/comm", child.id());
+    while std::fs::read_to_string(&comm).unwrap().trim_end() != program {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn use_library(tgt: &Library) {
@@ -77,6 +86,7 @@ fn use_library(tgt: &Library) {
     // A program that knows nothing of our locks keeps its tape, and is named.
     let node = std::fs::File::open("/dev/nst1").unwrap();
     let mut tar = Command::new("sleep").arg("60").stdin(node).spawn().unwrap();
+    named(&tar, "sleep");
     let kept = library.move_tape(Place::Drive(2), Place::Slot(2)).unwrap_err().to_string();
     let opened = library.open_drive(2).err().unwrap().to_string();
     tar.kill().unwrap();

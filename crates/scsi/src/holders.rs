@@ -82,13 +82,15 @@ mod tests {
     }
 
     /// What is found of a process while it lives. Others may have the device open too.
+    /// Looks until the child is found by its program's name: `spawn` can return a moment before the child has it.
     fn catch(command: &mut Command) -> Option<Holder> {
+        let program = command.get_program().to_str().unwrap().to_owned();
         let mut child = command.spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(10);
         let mut caught = None;
         while caught.is_none() && Instant::now() < end {
             let found = find(&[device("/dev/full")]);
-            caught = found.into_iter().find(|h| h.pid == child.id());
+            caught = found.into_iter().find(|h| h.pid == child.id() && h.name == program);
         }
         child.kill().unwrap();
         child.wait().unwrap();

@@ -19,7 +19,7 @@ use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::Report;
 use capstan_cell::request::{BackupRequest, Compression, VerifyRequest};
-use capstan_devices::file::{FileMedium, HEADER_NAME};
+use capstan_devices::medium::{HEADER_NAME, OpenMedium};
 use capstan_devices::storage::{ReadFile, Storage, WriteFile};
 use capstan_engine::message::path_text;
 use capstan_format::batch::Batch;
@@ -233,7 +233,7 @@ fn flip_all(made: &Made, step: u64) -> u64 {
 fn is_found(files: &Arc<BTreeMap<String, Vec<u8>>>, name: &str, bit: u64) -> bool {
     let storage =
         Flipped { files: files.clone(), name: name.to_owned(), bit: Arc::new(AtomicU64::new(bit)) };
-    let Ok(medium) = FileMedium::on(Arc::new(storage), "memory") else { return true };
+    let Ok(medium) = OpenMedium::on(Arc::new(storage), "memory") else { return true };
     if name == HEADER_NAME {
         return medium.header_problem().is_some();
     }
@@ -536,7 +536,7 @@ fn a_segment_cut_short_is_found_and_costs_what_lay_behind() {
         for cut in cuts(len) {
             let what = format!("{name} cut to {cut} of {len}");
             let undo = Cut::to(&made.medium().join(&name), cut);
-            let medium = FileMedium::open(&made.medium()).unwrap();
+            let medium = OpenMedium::open(&made.medium()).unwrap();
             let number = SegmentNumber(name[..8].parse().unwrap());
             let found = SegmentReader::open(&medium, number).and_then(|r| scan(&r));
             assert!(found.map_or(true, |s| !s.damage.is_empty()), "{what}");

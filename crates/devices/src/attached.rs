@@ -5,7 +5,8 @@ use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_format::lock::VersionLock;
 
 use crate::DeviceError;
-use crate::file::{FileMedium, io_error};
+use crate::error::io_error;
+use crate::medium::OpenMedium;
 
 /// An attachment to write.
 #[derive(Debug, Clone)]
@@ -22,7 +23,7 @@ pub struct NewAttachment {
     pub written_us: i64,
 }
 
-impl FileMedium {
+impl OpenMedium {
     /// Whether it takes attachments. A directory has files for what they are. An array takes them whose members all do.
     pub fn takes_attachments(&self) -> bool {
         self.storage.takes_attachments()

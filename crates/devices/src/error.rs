@@ -379,3 +379,12 @@ impl DeviceError {
         self.is_busy() || self.blames_drive()
     }
 }
+
+/// That something could not be done on what is there.
+pub(crate) fn io_error(
+    action: &'static str,
+    path: &str,
+) -> impl FnOnce(std::io::Error) -> DeviceError + use<> {
+    let path = path.to_owned();
+    move |source| DeviceError::Io { action, path, source }
+}

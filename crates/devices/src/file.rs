@@ -10,24 +10,19 @@ use std::sync::Arc;
 
 use capstan_engine::buffer::Buffer;
 use capstan_engine::durable;
-use capstan_format::FormatError;
-use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, HEADER_LEN, MaHeader};
-use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
-use capstan_format::record::{MediumHeader, decode_record, encode_record};
-use capstan_tape::TapeError;
+use capstan_format::block::BLOCK_ALIGN;
+use capstan_format::id::SegmentNumber;
+use capstan_format::record::MediumHeader;
 
+use crate::error::io_error;
 use crate::held::HeldMedium;
-use crate::storage::{ReadFile, RealStorage, Recorded, Storage, WriteFile};
+use crate::medium::header::{header_block, segments};
+use crate::medium::names::{
+    GONE_SUFFIX, HEADER_NAME, HEADER_TEMPORARY, PART_SUFFIX, SUFFIX, segment_name, segment_number,
+};
+use crate::medium::{OpenMedium, member_alone};
+use crate::storage::{RealStorage, Storage, WriteFile};
 use crate::{Device, DeviceError, rait};
-
-/// Name of the medium's header in its directory.
-pub const HEADER_NAME: &str = "medium.capstan";
-pub(crate) const HEADER_TEMPORARY: &str = "medium.capstan.new";
-pub(crate) const SUFFIX: &str = ".segment";
-const PART_SUFFIX: &str = ".segment.part";
-/// Ends the name of an empty file that says: this number was given, its segment was removed, the next writer goes on
-/// after it.
-pub(crate) const GONE_SUFFIX: &str = ".gone";
 
 mod lost_header;
 mod manage;
@@ -40,7 +35,7 @@ pub use manage::{IDB_BACKUPS_KEPT, idb_backups, write_idb_backup};
 pub fn header_in(path: &Path) -> Result<MediumHeader, DeviceError> {
     let at = path.display().to_string();
     let storage = RealStorage::open(path).map_err(io_error("open", &at))?;
-    Ok(FileMedium::member_on(Arc::new(storage), &at)?.header)
+    Ok(OpenMedium::member_on(Arc::new(storage), &at)?.header().clone())
 }
 
 /// What is in a directory that a medium may be made in.
@@ -83,231 +78,9 @@ pub fn is_our_name(name: &str) -> bool {
         || crate::held::is_lock_name(name)
 }
 
-pub(crate) fn segment_number(name: &str, suffix: &str) -> Option<SegmentNumber> {
-    let digits = name.strip_suffix(suffix)?;
-    let ok = digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit());
-    if !ok {
-        return None;
-    }
-    let number = digits.parse().ok().filter(|n| *n > 0)?;
-    (format!("{number:08}") == digits).then_some(SegmentNumber(number))
-}
-
-pub(crate) fn segment_name(number: SegmentNumber, suffix: &str) -> String {
-    format!("{:08}{suffix}", number.0)
-}
-
-/// A medium in a directory, to read.
-#[derive(Clone)]
-pub struct FileMedium {
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) path: String,
-    header: MediumHeader,
-    header_problem: Option<String>,
-}
-
-impl FileMedium {
-    /// Opens the medium in `path`.
-    pub fn open(path: &Path) -> Result<Self, DeviceError> {
-        let at = path.display().to_string();
-        let storage = RealStorage::open(path).map_err(|e| io_error("open", &at)(e))?;
-        Self::on(Arc::new(storage), &at)
-    }
-
-    /// Opens the medium in a storage; `path` is what errors call it. A member of an array is none.
-    pub fn on(storage: Arc<dyn Storage>, path: &str) -> Result<Self, DeviceError> {
-        let medium = Self::member_on(storage, path)?;
-        if medium.header.is_array() && !medium.storage.is_array() {
-            return Err(rait::open::member_alone(&medium.header, path));
-        }
-        Ok(medium)
-    }
-
-    /// Opens the medium in a storage, which may be a member of an array.
-    pub(crate) fn member_on(storage: Arc<dyn Storage>, path: &str) -> Result<Self, DeviceError> {
-        let (header, header_problem) = match read_header(&*storage, path) {
-            Ok(Ok(header)) => (header, None),
-            // A medium whose header file is lost still says in every segment what it is.
-            Ok(Err(problem)) => {
-                let header = header_from_segments(&storage, path, &problem)?;
-                (header, Some(problem.to_string()))
-            }
-            // So does a tape whose first block cannot be read.
-            Err(e) if is_of_one_block(&e) => match header_behind(&*storage, path)? {
-                Some(header) => (check(header, path)?, Some(unread(&e))),
-                None => return Err(e),
-            },
-            Err(e) => return Err(e),
-        };
-        if header_problem.is_some() {
-            storage.take_header(&header);
-        }
-        Ok(Self { storage, path: path.to_owned(), header, header_problem })
-    }
-
-    /// Reads what of a segment nobody reads while all else is whole; [`Self::problems`] says what is damaged.
-    pub fn check_spare(&self, number: SegmentNumber) -> Result<(), DeviceError> {
-        let name = segment_name(number, SUFFIX);
-        let checked = self.storage.check_spare(&name);
-        checked.map_err(io_error("read", &format!("{}/{name}", self.path)))
-    }
-
-    /// What is wrong with where it lies, though it can be read: of an array the members that are lost.
-    pub fn problems(&self) -> Vec<String> {
-        self.storage.problems()
-    }
-
-    /// What is wrong with the header file, if [`Self::header`] had to be taken from a segment.
-    pub fn header_problem(&self) -> Option<&str> {
-        self.header_problem.as_deref()
-    }
-
-    /// Whether it is on a tape by itself.
-    pub fn is_on_tape(&self) -> bool {
-        self.storage.is_tape()
-    }
-
-    /// What the medium says of itself.
-    pub fn header(&self) -> &MediumHeader {
-        &self.header
-    }
-
-    /// Where it is, as text.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Numbers of its complete segments, ascending.
-    pub fn segments(&self) -> Result<Vec<SegmentNumber>, DeviceError> {
-        segments(&*self.storage, &self.path)
-    }
-
-    /// Whether a segment that it does not have whole may be on members of the array that are away.
-    pub fn may_be_away(&self, number: SegmentNumber) -> Result<bool, DeviceError> {
-        self.storage.may_be_away(number).map_err(io_error("read", &self.path))
-    }
-
-    /// Says where segments lie, as far as it is recorded, so that a tape can go there by the drive's own numbers.
-    pub fn recall(&self, places: Vec<Recorded>) {
-        self.storage.recall(places);
-    }
-
-    /// Opens a segment.
-    pub fn open_segment(&self, number: SegmentNumber) -> Result<Box<dyn ReadFile>, DeviceError> {
-        let name = segment_name(number, SUFFIX);
-        self.storage.open(&name).map_err(io_error("open", &format!("{}/{name}", self.path)))
-    }
-}
-
-fn segments(storage: &dyn Storage, path: &str) -> Result<Vec<SegmentNumber>, DeviceError> {
-    let names = storage.list().map_err(io_error("list", path))?;
-    let mut numbers: Vec<_> = names.iter().filter_map(|n| segment_number(n, SUFFIX)).collect();
-    numbers.sort_unstable();
-    Ok(numbers)
-}
-
-pub(crate) fn io_error(
-    action: &'static str,
-    path: &str,
-) -> impl FnOnce(std::io::Error) -> DeviceError + use<> {
-    let path = path.to_owned();
-    move |source| DeviceError::Io { action, path, source }
-}
-
-/// The header file's header; or what is wrong with the file, where segments can stand in for it.
-fn read_header(
-    storage: &dyn Storage,
-    path: &str,
-) -> Result<Result<MediumHeader, FormatError>, DeviceError> {
-    let file = match storage.open(HEADER_NAME) {
-        Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(Err(FormatError::NotA("medium header")));
-        }
-        Err(e) => return Err(io_error("open", &format!("{path}/{HEADER_NAME}"))(e)),
-    };
-    let len = file.len().map_err(io_error("read", path))?.min(BLOCK_SIZE_MAX.into());
-    let mut bytes = vec![0; len as usize];
-    let n = file.read_at(&mut bytes, 0).map_err(io_error("read", path))?;
-    match decode_record::<MediumHeader>(BlockKind::MediumHeader, &bytes[..n]) {
-        Ok((_, header)) => check(header, path).map(Ok),
-        // A damaged header is repaired from the segments' copies, if there are any.
-        Err(source) => match segments(storage, path)?.is_empty() {
-            true => Err(DeviceError::Medium { path: path.to_owned(), source }),
-            false => Ok(Err(source)),
-        },
-    }
-}
-
-fn check(header: MediumHeader, path: &str) -> Result<MediumHeader, DeviceError> {
-    let bad = |source| DeviceError::Medium { path: path.to_owned(), source };
-    header.check().map_err(bad)?;
-    Ok(header)
-}
-
-/// In so many segments of a tape, or what lies among them, the header is looked for: half of them at its end, half at its begin.
-const TAPE_LOOKS: usize = 8;
-
-/// Whether the drive could not read a block, and what lies behind it may be read.
-fn is_of_one_block(e: &DeviceError) -> bool {
-    matches!(e.of_tape(), Some(TapeError::Medium { .. }))
-}
-
-/// What is said of a first block that could not be read.
-fn unread(e: &DeviceError) -> String {
-    e.of_tape().map_or_else(|| e.to_string(), ToString::to_string)
-}
-
-fn header_from_segments(
-    storage: &Arc<dyn Storage>,
-    path: &str,
-    problem: &FormatError,
-) -> Result<MediumHeader, DeviceError> {
-    if let Some(header) = header_behind(&**storage, path)? {
-        return check(header, path);
-    }
-    let numbers = segments(&**storage, path)?;
-    match problem {
-        // Its begin, or what is behind it, is of ours.
-        _ if storage.has_blocks_of_ours() => Err(DeviceError::TapeUnread(path.to_owned())),
-        // On a tape any file is taken for a segment, also one of somebody else.
-        _ if numbers.is_empty() || !Path::new(path).is_dir() => {
-            Err(DeviceError::NoMedium(path.to_owned()))
-        }
-        _ => Err(DeviceError::HeaderLost { path: path.to_owned(), name: HEADER_NAME }),
-    }
-}
-
-/// The medium's header as a segment repeats it, if one does that can be read. The newest: a medium that got another id has the former one
-/// in the segments before.
-fn header_behind(storage: &dyn Storage, path: &str) -> Result<Option<MediumHeader>, DeviceError> {
-    let numbers = segments(storage, path)?;
-    // A tape goes to each of them.
-    let most = if storage.is_tape() { TAPE_LOOKS } else { usize::MAX }.min(numbers.len());
-    let (last, first) = (numbers.iter().rev().take(most - most / 2), numbers.iter().take(most / 2));
-    Ok(last.chain(first).find_map(|number| header_in_segment(storage, *number)))
-}
-
-/// The medium's header as a segment, or what is attached to a tape, repeats it, if that can be read.
-fn header_in_segment(storage: &dyn Storage, number: SegmentNumber) -> Option<MediumHeader> {
-    #[derive(serde::Deserialize)]
-    struct OnlyMedium {
-        medium: MediumHeader,
-    }
-    let file = storage.open(&segment_name(number, SUFFIX)).ok()?;
-    let mut begin = [0; HEADER_LEN];
-    let n = file.read_at(&mut begin, 0).ok()?;
-    let ma = MaHeader::decode(begin.get(..n)?).ok()?;
-    // On a tape it is as long as all blocks are.
-    let mut bytes = vec![0; ma.length as usize];
-    let n = file.read_at(&mut bytes, 0).ok()?;
-    let record = decode_record::<OnlyMedium>(ma.kind, bytes.get(..n)?).ok()?;
-    matches!(ma.kind, BlockKind::SegmentHeader | BlockKind::Attachment).then_some(record.1.medium)
-}
-
 /// A medium in a directory, held for writing.
 pub struct FileDevice {
-    medium: FileMedium,
+    medium: OpenMedium,
     /// Hold the lock as long as the device lives; a kill frees it.
     locks: Vec<File>,
     /// The number of the next segment, and the first that was free when it was opened.
@@ -327,10 +100,10 @@ impl FileDevice {
         block_size: Option<u32>,
     ) -> Result<Self, DeviceError> {
         let device = Self::open_member(path, new, block_size)?;
-        match device.medium.header.is_array() {
-            true => Err(rait::open::member_alone(&device.medium.header, &device.medium.path)),
+        match device.medium.header().is_array() {
+            true => Err(member_alone(device.medium.header(), &device.medium.path)),
             // What a segment repeats may be out of date: another label, another cell, even another medium.
-            false if device.medium.header_problem.is_some() => {
+            false if device.medium.header_problem().is_some() => {
                 Err(DeviceError::HeaderLost { path: device.medium.path.clone(), name: HEADER_NAME })
             }
             false => Ok(device),
@@ -375,10 +148,10 @@ impl FileDevice {
         if !has_header(&names, &at)? {
             return Ok(None);
         }
-        let medium = FileMedium::on(Arc::new(storage), &at)?;
-        match medium.header_problem {
+        let medium = OpenMedium::on(Arc::new(storage), &at)?;
+        match medium.header_problem() {
             Some(_) => Err(DeviceError::HeaderLost { path: at, name: HEADER_NAME }),
-            None => Ok(Some(medium.header.block_size)),
+            None => Ok(Some(medium.header().block_size)),
         }
     }
 
@@ -399,8 +172,8 @@ impl FileDevice {
         locks: Vec<File>,
         block_size: Option<u32>,
     ) -> Result<Self, DeviceError> {
-        let medium = FileMedium::member_on(storage, path)?;
-        let have = medium.header.block_size;
+        let medium = OpenMedium::member_on(storage, path)?;
+        let have = medium.header().block_size;
         if let Some(want) = block_size.filter(|want| *want != have) {
             return Err(DeviceError::BlockSize { path: path.to_owned(), have, want });
         }
@@ -431,7 +204,7 @@ impl FileDevice {
     }
 
     /// The medium.
-    pub fn medium(&self) -> &FileMedium {
+    pub fn medium(&self) -> &OpenMedium {
         &self.medium
     }
 
@@ -492,16 +265,6 @@ fn ensure_medium(
         storage.sync()
     };
     write().map_err(io_error("make a new medium in", path))
-}
-
-/// A medium header as it lies in its file, in memory that suits direct writing.
-pub(crate) fn header_block(header: &MediumHeader, path: &str) -> Result<Buffer, DeviceError> {
-    let segment = SegmentId([0; 16]);
-    let block = encode_record(BlockKind::MediumHeader, segment, BlockIndex(0), header, BLOCK_ALIGN)
-        .map_err(|source| DeviceError::Medium { path: path.to_owned(), source })?;
-    let mut aligned = Buffer::new(block.len());
-    aligned.copy_from_slice(&block);
-    Ok(aligned)
 }
 
 impl Device for FileDevice {

@@ -15,10 +15,10 @@ use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
 use capstan_format::lock::VersionLock;
 
 use crate::DeviceError;
-use crate::file::{
-    FileMedium, GONE_SUFFIX, HEADER_NAME, SUFFIX, io_error, lock_header, segment_name,
-    segment_number,
-};
+use crate::error::io_error;
+use crate::file::lock_header;
+use crate::medium::names::{GONE_SUFFIX, SUFFIX, segment_name, segment_number};
+use crate::medium::{HEADER_NAME, OpenMedium};
 use crate::storage::{RealStorage, SegmentSize};
 
 pub(crate) const LOCK_SUFFIX: &str = ".lock";
@@ -51,7 +51,7 @@ fn locked_version(name: &str, suffix: &str) -> Option<VersionId> {
     name.strip_suffix(suffix)?.parse().ok()
 }
 
-impl FileMedium {
+impl OpenMedium {
     /// The locks on the medium.
     pub fn version_locks(&self) -> Result<Vec<FoundLock>, DeviceError> {
         let names = self.storage.list().map_err(io_error("list", &self.path))?;
@@ -157,7 +157,7 @@ impl FileMedium {
 
 /// A medium that nobody else writes to.
 pub struct HeldMedium {
-    medium: FileMedium,
+    medium: OpenMedium,
     /// Hold the lock as long as this lives; a kill frees it.
     locks: Vec<File>,
 }
@@ -168,20 +168,20 @@ impl HeldMedium {
         let at = path.display().to_string();
         let real = RealStorage::open(path).map_err(io_error("open", &at))?;
         // Says what is wrong where there is no medium at all.
-        if FileMedium::open(path)?.header_problem().is_some() {
+        if OpenMedium::open(path)?.header_problem().is_some() {
             return Err(DeviceError::HeaderLost { path: at, name: HEADER_NAME });
         }
         let lock = lock_header(&real, &at)?;
-        Ok(Self::new(FileMedium::on(Arc::new(real), &at)?, vec![lock]))
+        Ok(Self::new(OpenMedium::on(Arc::new(real), &at)?, vec![lock]))
     }
 
     /// A medium that is held already; without a lock on a storage that has none, for tests.
-    pub fn new(medium: FileMedium, locks: Vec<File>) -> Self {
+    pub fn new(medium: OpenMedium, locks: Vec<File>) -> Self {
         Self { medium, locks }
     }
 
     /// The medium, and what holds it.
-    pub(crate) fn into_parts(self) -> (FileMedium, Vec<File>) {
+    pub(crate) fn into_parts(self) -> (OpenMedium, Vec<File>) {
         (self.medium, self.locks)
     }
 
@@ -193,7 +193,7 @@ impl HeldMedium {
     }
 
     /// The medium.
-    pub fn medium(&self) -> &FileMedium {
+    pub fn medium(&self) -> &OpenMedium {
         &self.medium
     }
 

@@ -18,6 +18,7 @@ pub mod file;
 pub mod held;
 pub mod host;
 pub mod library;
+pub mod medium;
 pub mod mounts;
 pub mod null;
 pub mod open;

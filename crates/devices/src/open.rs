@@ -5,9 +5,10 @@ use std::cell::Cell;
 use capstan_format::record::MediumHeader;
 
 use crate::address::{Address, TapeAddress};
-use crate::file::{FileDevice, FileMedium};
+use crate::file::FileDevice;
 use crate::held::HeldMedium;
 use crate::host::DeviceHost;
+use crate::medium::OpenMedium;
 use crate::rait::make;
 use crate::rait::open::{ArrayDevice, KnownMembers};
 use crate::rait::placed::Placed;
@@ -16,9 +17,9 @@ use crate::{Device, DeviceError, rait};
 
 impl DeviceHost {
     /// Opens the medium on a device to read.
-    pub fn medium(&self, address: &Address) -> Result<FileMedium, DeviceError> {
+    pub fn medium(&self, address: &Address) -> Result<OpenMedium, DeviceError> {
         match address {
-            Address::File(path) => FileMedium::open(path),
+            Address::File(path) => OpenMedium::open(path),
             Address::Tape(tape) => tape::open(self, self.named(tape)?),
             Address::Array(array) => rait::open::medium(self, array),
             Address::Null { .. } => Err(DeviceError::KeepsNothing),
@@ -33,7 +34,7 @@ impl DeviceHost {
 
     /// Opens a medium that is known to read, where it was last seen. That it is this one is certain only of a drive that stands
     /// alone: the operator is asked for its tape. Tapes and drives that others have are waited for ([`crate::queue`]).
-    pub fn known(&self, address: &Address, wanted: Wanted) -> Result<FileMedium, DeviceError> {
+    pub fn known(&self, address: &Address, wanted: Wanted) -> Result<OpenMedium, DeviceError> {
         self.wait_for(address);
         match address {
             Address::Tape(tape) if self.is_by_hand(tape)? => tape::open_wanted(self, tape, wanted),
@@ -64,7 +65,7 @@ impl DeviceHost {
     }
 
     /// Opens the medium on a tape to read; also one that is a member of an array.
-    pub fn member(&self, tape: &TapeAddress) -> Result<FileMedium, DeviceError> {
+    pub fn member(&self, tape: &TapeAddress) -> Result<OpenMedium, DeviceError> {
         tape::open_member(self, self.named(tape)?)
     }
 
@@ -164,7 +165,7 @@ impl Unjudged {
     /// The medium to write to, if `judge` lets it be written: by what this opening read, and whether it was made now.
     pub fn judged<E>(
         self,
-        judge: impl FnOnce(&FileMedium, bool) -> Result<(), E>,
+        judge: impl FnOnce(&OpenMedium, bool) -> Result<(), E>,
     ) -> Result<Writable, E> {
         judge(self.device.medium(), self.is_new)?;
         Ok(self.device)
@@ -183,7 +184,7 @@ pub enum Writable {
 
 impl Writable {
     /// The medium.
-    pub fn medium(&self) -> &FileMedium {
+    pub fn medium(&self) -> &OpenMedium {
         match self {
             Self::File(device) => device.medium(),
             Self::Tape(device, _) => device.medium(),

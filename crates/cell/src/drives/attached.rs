@@ -3,7 +3,7 @@
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::attached::NewAttachment;
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_format::attachment::{Attachment, AttachmentKind};
 use capstan_format::id::{MediumId, SegmentId};
@@ -47,7 +47,7 @@ pub(crate) struct DamagedAttachment {
 
 impl Attached {
     /// Reads one; the bytes of its contents.
-    pub fn read(&mut self, medium: &FileMedium, of: Attachment) -> u64 {
+    pub fn read(&mut self, medium: &OpenMedium, of: Attachment) -> u64 {
         let read = medium.read_attachment(&of);
         match read.and_then(|contents| Ok((contents, medium.has_both_records(&of)?))) {
             Ok((contents, has_both)) => {
@@ -106,7 +106,7 @@ fn stands_for(later: &Attachment, of: &Attachment) -> bool {
 impl Cell {
     /// Writes what an attachment says that is damaged once more, at the end of the medium. False where it cannot be had again: a
     /// backup of a database without a recovery key, or something of which this version knows nothing.
-    pub(crate) fn attach_anew(&self, medium: &FileMedium, of: &Attachment) -> Result<bool> {
+    pub(crate) fn attach_anew(&self, medium: &OpenMedium, of: &Attachment) -> Result<bool> {
         let content = match of.attachment {
             AttachmentKind::IdbBackup => match self.sealed_idb_backup()? {
                 Some((created_us, bytes)) => Content::IdbBackup(created_us, bytes),
@@ -119,7 +119,7 @@ impl Cell {
     }
 
     /// Writes an attachment behind all that a medium has. What has no room is said so.
-    pub(crate) fn attach(&self, medium: &FileMedium, content: Content) -> Result<()> {
+    pub(crate) fn attach(&self, medium: &OpenMedium, content: Content) -> Result<()> {
         self.refuse_behind_cut(medium)?;
         let id = SegmentId(self.new_id()?);
         let new = match content {
@@ -143,7 +143,7 @@ impl Cell {
     }
 
     /// A tape of this cell, or an array of tapes, where something is to be attached to it.
-    pub(crate) fn tape_to_attach_to(&self, id: MediumId) -> Result<Option<FileMedium>> {
+    pub(crate) fn tape_to_attach_to(&self, id: MediumId) -> Result<Option<OpenMedium>> {
         let Some(row) = self.idb.medium(id)? else { return Ok(None) };
         let address: Address = row.device.parse()?;
         if !address.is_tape() {
@@ -172,7 +172,7 @@ impl Cell {
     }
 }
 
-fn no_room(e: DeviceError, what: &str, medium: &FileMedium) -> CellError {
+fn no_room(e: DeviceError, what: &str, medium: &OpenMedium) -> CellError {
     if !e.is_full() {
         return e.into();
     }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_format::id::SegmentNumber;
 use capstan_format::keys::KeyRecord;
 use capstan_media_agent::read::segment::SegmentReader;
 
 /// The wrapped keys of those segments' sessions, each once. What cannot be read is left out: it is named when its contents
 /// are read.
-pub(crate) fn key_records(medium: &FileMedium, segments: &[SegmentNumber]) -> Vec<KeyRecord> {
+pub(crate) fn key_records(medium: &OpenMedium, segments: &[SegmentNumber]) -> Vec<KeyRecord> {
     let mut records: Vec<KeyRecord> = Vec::new();
     let mut known: BTreeSet<[u8; 16]> = BTreeSet::new();
     for number in segments {

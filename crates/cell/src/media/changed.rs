@@ -12,8 +12,8 @@ use std::path::Path;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::file::FileMedium;
 use capstan_devices::held::HeldMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::FormatError;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
@@ -75,7 +75,7 @@ impl fmt::Display for Lost {
 
 impl Cell {
     /// Refuses a medium that is not as it was last written, and marks it. One that was marked and is as recorded is marked no more.
-    pub(crate) fn refuse_changed(&self, address: &Address, medium: &FileMedium) -> Result<()> {
+    pub(crate) fn refuse_changed(&self, address: &Address, medium: &OpenMedium) -> Result<()> {
         let header = medium.header();
         let Some(row) = self.idb.medium(header.medium)? else { return Ok(()) };
         let here = self.is_place_of(&row, address);
@@ -95,7 +95,7 @@ impl Cell {
     pub(crate) fn note_changed(
         &self,
         address: &Address,
-        medium: &FileMedium,
+        medium: &OpenMedium,
     ) -> Result<Option<String>> {
         match self.refuse_changed(address, medium) {
             Ok(()) => Ok(None),
@@ -105,7 +105,7 @@ impl Cell {
     }
 
     /// The same, of a medium that was opened where it is recorded.
-    pub(crate) fn note_changed_known(&self, medium: &FileMedium) -> Result<Option<String>> {
+    pub(crate) fn note_changed_known(&self, medium: &OpenMedium) -> Result<Option<String>> {
         match self.idb.medium(medium.header().medium)? {
             Some(row) => self.note_changed(&row.device.parse()?, medium),
             None => Ok(None),
@@ -115,7 +115,7 @@ impl Cell {
     /// The error for a segment that is recorded of a medium and is not there. The medium is marked if it is its last.
     pub(crate) fn segment_gone(
         &self,
-        there: &FileMedium,
+        there: &OpenMedium,
         row: &Medium,
         (segment, number): (SegmentId, SegmentNumber),
     ) -> CellError {
@@ -201,7 +201,7 @@ impl Cell {
     pub(crate) fn difference(
         &self,
         address: &Address,
-        medium: &FileMedium,
+        medium: &OpenMedium,
     ) -> Result<Option<Lost>> {
         let id = medium.header().medium;
         let mut recorded = self.idb.last_segments_of_medium(id, LOOKED_UP)?;
@@ -232,7 +232,7 @@ impl Cell {
     fn lost(
         &self,
         address: &Address,
-        medium: &FileMedium,
+        medium: &OpenMedium,
         segment: Segment,
         is_there: bool,
     ) -> Result<Option<Lost>> {
@@ -271,7 +271,7 @@ impl Cell {
     fn begins_there(
         &self,
         address: &Address,
-        medium: &FileMedium,
+        medium: &OpenMedium,
         segment: &Segment,
     ) -> Result<bool> {
         if !matches!(address, Address::Tape(_)) || segment.number != behind(medium)? {
@@ -284,7 +284,7 @@ impl Cell {
     pub(crate) fn unended_on(
         &self,
         address: &Address,
-        medium: &FileMedium,
+        medium: &OpenMedium,
     ) -> Result<Option<String>> {
         let header = medium.header();
         if !matches!(address, Address::Tape(_))
@@ -304,7 +304,7 @@ impl Cell {
     }
 
     /// Refuses to write behind the end of a tape that was cut there: that would be over all that is left of a segment.
-    pub(crate) fn refuse_behind_cut(&self, medium: &FileMedium) -> Result<()> {
+    pub(crate) fn refuse_behind_cut(&self, medium: &OpenMedium) -> Result<()> {
         let Some(row) = self.idb.medium(medium.header().medium)? else { return Ok(()) };
         let is_tape = matches!(row.device.parse(), Ok(Address::Tape(_)));
         if !is_tape || self.idb.bytes_of_places(row.id)?.is_empty() {
@@ -325,7 +325,7 @@ impl Cell {
     pub(crate) fn take_as_it_is(
         &self,
         address: &Address,
-        medium: &FileMedium,
+        medium: &OpenMedium,
         ears: &Ears<'_>,
         stop: &Stop,
     ) -> Result<Taken> {
@@ -501,7 +501,7 @@ impl Cell {
     }
 
     /// The recorded segments of a medium that are not on it any more. What was given up is gone on purpose.
-    fn lost_segments(&self, address: &Address, medium: &FileMedium) -> Result<Vec<Lost>> {
+    fn lost_segments(&self, address: &Address, medium: &OpenMedium) -> Result<Vec<Lost>> {
         // In this order: what a backup commits meanwhile is on the medium and not recorded, which is nothing lost.
         let recorded = self.idb.segments_of_medium(medium.header().medium)?;
         let leaving = self.leaving()?;
@@ -578,12 +578,12 @@ impl Cell {
 }
 
 /// The number that comes behind a tape's last complete segment.
-fn behind(medium: &FileMedium) -> Result<SegmentNumber> {
+fn behind(medium: &OpenMedium) -> Result<SegmentNumber> {
     Ok(SegmentNumber(medium.segments()?.last().map_or(1, |last| last.0.saturating_add(1))))
 }
 
 /// The segment that begins there, if any does.
-fn begun_behind(medium: &FileMedium) -> Result<Option<SegmentId>> {
+fn begun_behind(medium: &OpenMedium) -> Result<Option<SegmentId>> {
     match medium.segment_found(behind(medium)?) {
         Ok(found) => Ok(found),
         // The data of the tape end before it.

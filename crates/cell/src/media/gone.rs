@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use capstan_devices::address::Address;
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::storage::SegmentSize;
 use capstan_format::id::{ObjectId, SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{Claim, Management, Medium, Segment};
@@ -141,7 +141,7 @@ impl Cell {
 
     /// What a directory lacks, or has another segment in place of, that is not as it was last written. That is no damage: the
     /// one that was written may be on another disk, and come back.
-    pub(crate) fn lacking_as_changed(&self, there: &FileMedium) -> Result<HashSet<SegmentId>> {
+    pub(crate) fn lacking_as_changed(&self, there: &OpenMedium) -> Result<HashSet<SegmentId>> {
         let Some(row) = self.idb.medium(there.header().medium)? else { return Ok(HashSet::new()) };
         let address: Address = row.device.parse()?;
         if address.is_sequential() {
@@ -155,7 +155,7 @@ impl Cell {
     fn lacking(
         &self,
         address: &Address,
-        there: &FileMedium,
+        there: &OpenMedium,
         was_marked: bool,
         is_others: bool,
     ) -> Result<Option<Gone>> {
@@ -185,7 +185,7 @@ impl Cell {
 
     /// The recorded segments that versions have on a medium on disk and that are not there, or not all of them. What was given up is
     /// gone on purpose.
-    pub(crate) fn lacking_segments(&self, there: &FileMedium) -> Result<Lacking> {
+    pub(crate) fn lacking_segments(&self, there: &OpenMedium) -> Result<Lacking> {
         let id = there.header().medium;
         // What others commit after this is not missed, as it is not known.
         let recorded = self.idb.segments_of_medium(id)?;

@@ -20,8 +20,8 @@ pub(crate) mod whereabouts;
 use std::path::Path;
 
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::file::FileMedium;
 use capstan_devices::host::DeviceHost;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::storage::Recorded;
 use capstan_devices::tape::Wanted;
 use capstan_engine::message::shell_word;
@@ -112,7 +112,7 @@ pub(crate) struct AtHand {
     /// Where its tapes are, if they are in their libraries.
     tapes: Vec<TapeAt>,
     /// The medium, where it is at hand on disk.
-    there: Option<FileMedium>,
+    there: Option<OpenMedium>,
 }
 
 impl Cell {
@@ -229,7 +229,7 @@ impl MediumInfo {
 
 impl Cell {
     /// The medium where it was last seen, which has to be that one.
-    pub(crate) fn open_medium(&self, medium: &Medium) -> Result<FileMedium> {
+    pub(crate) fn open_medium(&self, medium: &Medium) -> Result<OpenMedium> {
         let address: Address = medium.device.parse()?;
         let there = self.devices.known(&address, wanted(medium)).map_err(|e| {
             let away = at_other_host(&self.idb, medium);
@@ -360,7 +360,7 @@ fn look(devices: &DeviceHost, medium: &Medium) -> AtHand {
         }
         Err(e) => return AtHand { absent: Some(e.to_string()), ..found },
     };
-    match FileMedium::open(&path) {
+    match OpenMedium::open(&path) {
         Ok(there) if there.header().medium != medium.id => {
             let other = &there.header().label;
             found.absent = Some(format!("medium '{other}' is in its place"));
@@ -487,7 +487,7 @@ pub(crate) fn check_location(to: &str) -> Result<()> {
 }
 
 /// Tells a tape where its segments lie, as far as its drive said so when they were written or imported.
-pub(crate) fn recall(idb: &Idb, address: &Address, medium: &FileMedium) -> Result<()> {
+pub(crate) fn recall(idb: &Idb, address: &Address, medium: &OpenMedium) -> Result<()> {
     if !address.is_sequential() {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::mounts::whole;
 use capstan_format::id::MediumId;
 use capstan_idb::{ID_DIGITS_LEAST, Medium};
@@ -54,7 +54,7 @@ impl Cell {
                 path.display()
             )));
         }
-        let id = FileMedium::open(path)?.header().medium;
+        let id = OpenMedium::open(path)?.header().medium;
         let known = self.idb.medium(id)?.ok_or_else(unknown)?;
         // What is done to the medium that is known would not be done to its copy in this directory.
         self.refuse_twice(id, &address)?;
@@ -112,7 +112,7 @@ fn rank_of(medium: &Medium, tape: &TapeAddress, changed: &[MediumId]) -> Option<
 
 /// What is in a directory, or was and should be, if that is none of these media.
 fn other_in(path: &Path, called: &[&Medium], media: &[Medium]) -> Option<String> {
-    match FileMedium::open(path) {
+    match OpenMedium::open(path) {
         Ok(there) => {
             let (id, label) = (there.header().medium, &there.header().label);
             match media.iter().find(|m| m.id == id) {

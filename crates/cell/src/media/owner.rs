@@ -1,7 +1,7 @@
 //! Whose media are: a cell writes on its own.
 
 use capstan_devices::address::{Address, LibraryName};
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::open::{Unjudged, Writable};
 use capstan_devices::rait::placed::Placed;
 use capstan_engine::entropy::Entropy;
@@ -248,7 +248,7 @@ impl Cell {
     }
 
     /// Refuses a medium with encrypted backups where this home has no key ring.
-    pub(crate) fn refuse_open(&self, medium: &FileMedium, address: &Address) -> Result<()> {
+    pub(crate) fn refuse_open(&self, medium: &OpenMedium, address: &Address) -> Result<()> {
         if keyring::load(&self.home)?.is_some() {
             return Ok(());
         }
@@ -343,7 +343,7 @@ impl Cell {
 }
 
 /// Refuses what was opened to write, where it is not the medium that was looked at.
-pub(crate) fn refuse_other(seen: &FileMedium, now: &FileMedium) -> Result<()> {
+pub(crate) fn refuse_other(seen: &OpenMedium, now: &OpenMedium) -> Result<()> {
     let (was, is) = (seen.header(), now.header());
     match was.medium == is.medium {
         true => Ok(()),

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::file::{FileMedium, InDirectory, look_in};
+use capstan_devices::file::{InDirectory, look_in};
 use capstan_devices::host::DeviceHost;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::mounts::{MountTables, whole};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
@@ -159,7 +160,7 @@ fn not_mounted(place: &Path, point: &Path) -> CellError {
 /// Whether nothing is at a device, so that a medium would be made there.
 fn is_bare(devices: &DeviceHost, address: &Address) -> bool {
     match address {
-        Address::File(path) => match FileMedium::open(path) {
+        Address::File(path) => match OpenMedium::open(path) {
             Ok(_) => false,
             Err(DeviceError::Io { source, .. }) => source.kind() == std::io::ErrorKind::NotFound,
             Err(e) => matches!(e, DeviceError::NoMedium(_)),

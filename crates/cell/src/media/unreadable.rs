@@ -2,7 +2,7 @@
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
-use capstan_devices::file::{FileMedium, HEADER_NAME};
+use capstan_devices::medium::{HEADER_NAME, OpenMedium};
 use capstan_engine::message::shell_word;
 use capstan_idb::Medium;
 
@@ -36,7 +36,7 @@ impl Cell {
     }
 
     /// Records of a tape whose first block is damaged that it has damage, so that nothing is added to it. What lies on it is read.
-    pub(crate) fn note_lost_header(&self, medium: &FileMedium) -> Result<()> {
+    pub(crate) fn note_lost_header(&self, medium: &OpenMedium) -> Result<()> {
         let id = medium.header().medium;
         let is_lost = medium.is_on_tape() && medium.header_problem().is_some();
         if is_lost
@@ -65,7 +65,7 @@ impl Cell {
 }
 
 /// Of a medium whose header had to be made up for: what is damaged, and what is wrong and can be done.
-pub(crate) fn lost_header(medium: &FileMedium) -> Option<(String, String)> {
+pub(crate) fn lost_header(medium: &OpenMedium) -> Option<(String, String)> {
     let (problem, path) = (medium.header_problem()?, medium.path());
     Some(match medium.is_on_tape() {
         true => (

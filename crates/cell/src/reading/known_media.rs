@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use capstan_catalog::places::Place;
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::file::FileMedium;
 use capstan_devices::host::DeviceHost;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_idb::Idb;
@@ -36,7 +36,7 @@ pub(crate) struct Stood {
 pub(crate) struct OpenMedia<'a> {
     cell: &'a Cell,
     pub(crate) idb: &'a Idb,
-    open: Mutex<HashMap<MediumId, FileMedium>>,
+    open: Mutex<HashMap<MediumId, OpenMedium>>,
     /// Media that others have, and why they were given up.
     pub(crate) in_use: Mutex<HashMap<MediumId, String>>,
     /// What was read elsewhere than where it was looked for first.
@@ -78,7 +78,7 @@ impl<'a> OpenMedia<'a> {
 
 impl OpenMedia<'_> {
     /// The medium, opened once.
-    pub fn medium(&self, id: MediumId) -> Result<FileMedium> {
+    pub fn medium(&self, id: MediumId) -> Result<OpenMedium> {
         let mut media = self.open.lock();
         if let Some(medium) = media.get(&id) {
             return Ok(medium.clone());
@@ -96,7 +96,7 @@ impl OpenMedia<'_> {
     }
 
     /// The same; one that others had for as long as it was waited for is not waited for again.
-    pub fn medium_once(&self, id: MediumId) -> Result<FileMedium> {
+    pub fn medium_once(&self, id: MediumId) -> Result<OpenMedium> {
         if let Some(why) = self.in_use.lock().get(&id) {
             return Err(CellError::InUse(why.clone()));
         }
@@ -111,7 +111,7 @@ impl OpenMedia<'_> {
     /// done.
     pub(crate) fn open_segment(
         &self,
-        there: &FileMedium,
+        there: &OpenMedium,
         (segment, id, number): Place,
     ) -> Result<SegmentReader> {
         let e = match SegmentReader::open(there, number) {
@@ -190,7 +190,7 @@ impl OpenMedia<'_> {
     }
 
     /// Whether a segment lacks on a directory that is not as it was last written.
-    fn lacks_as_changed(&self, there: &FileMedium, segment: SegmentId) -> Result<bool> {
+    fn lacks_as_changed(&self, there: &OpenMedium, segment: SegmentId) -> Result<bool> {
         let id = there.header().medium;
         if let Some(lacking) = self.lacking.lock().get(&id) {
             return Ok(lacking.contains(&segment));

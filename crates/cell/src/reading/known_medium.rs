@@ -1,8 +1,8 @@
 //! Known media where they were last seen: to read, or held for changes.
 
 use capstan_devices::address::Address;
-use capstan_devices::file::FileMedium;
 use capstan_devices::held::HeldMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
@@ -14,7 +14,7 @@ use crate::session::waited::patiently;
 
 impl Cell {
     /// A known medium, if it is where it was last seen.
-    pub(crate) fn medium_at_hand(&self, id: MediumId) -> Result<FileMedium> {
+    pub(crate) fn medium_at_hand(&self, id: MediumId) -> Result<OpenMedium> {
         let (row, address) = self.place_of(id)?;
         self.open_known(&row, &address)
     }
@@ -25,9 +25,9 @@ impl Cell {
     }
 
     /// Opens a known medium, if it is where it was last seen. A tape on which nothing or something else is now is marked, and said.
-    pub(crate) fn open_known(&self, row: &Medium, address: &Address) -> Result<FileMedium> {
+    pub(crate) fn open_known(&self, row: &Medium, address: &Address) -> Result<OpenMedium> {
         let opened = self.devices.known(address, wanted(row));
-        self.refuse_overwritten(address, opened.as_ref().map(FileMedium::header))?;
+        self.refuse_overwritten(address, opened.as_ref().map(OpenMedium::header))?;
         let medium = opened.map_err(|e| not_there(self, e, row))?;
         self.refuse_another(&medium, row)?;
         self.note_lost_header(&medium)?;
@@ -39,7 +39,7 @@ impl Cell {
     }
 
     /// The same, of this cell and in the house: to say what a change would be.
-    pub(crate) fn medium_to_change(&self, id: MediumId) -> Result<FileMedium> {
+    pub(crate) fn medium_to_change(&self, id: MediumId) -> Result<OpenMedium> {
         let (row, address) = self.place_of(id)?;
         refuse_exported(&self.idb, &row)?;
         let medium = self.open_known(&row, &address)?;
@@ -68,7 +68,7 @@ impl Cell {
         Ok(self.place_of(id)?.1.is_sequential())
     }
 
-    fn refuse_another(&self, there: &FileMedium, row: &Medium) -> Result<()> {
+    fn refuse_another(&self, there: &OpenMedium, row: &Medium) -> Result<()> {
         match there.header().medium {
             found if found == row.id => Ok(()),
             found => Err(another(self, found, row)),

@@ -1,7 +1,7 @@
 //! Making media.
 
 use capstan_devices::address::Address;
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_format::block::is_block_size;
 
 use crate::Cell;
@@ -45,7 +45,7 @@ impl Cell {
         if let Some(pool) = &wanted.pool {
             self.pool(pool)?;
         }
-        let held = |there: &FileMedium| {
+        let held = |there: &OpenMedium| {
             CellError::BadInput(format!(
                 "{address} holds {} already; `capstan media recycle` gives up what a medium holds, `capstan media import` \
                  makes it known",
@@ -63,7 +63,7 @@ impl Cell {
             None => check_text_of_label(&label)?,
         }
         let opened = self.devices.writable(address, || self.new_medium(&label, size), None)?;
-        let judge = |there: &FileMedium, is_new| if is_new { Ok(()) } else { Err(held(there)) };
+        let judge = |there: &OpenMedium, is_new| if is_new { Ok(()) } else { Err(held(there)) };
         let device = opened.judged(judge)?;
         let row = self.put_medium_of(&device.placed(address), device.medium().header())?;
         if wanted.pool.is_some() {

@@ -9,9 +9,11 @@ use capstan_format::id::SegmentNumber;
 use capstan_format::record::{MediumHeader, decode_record};
 
 use super::manage::{lock_header, write_header};
-use super::{FileMedium, HEADER_NAME, HEADER_TEMPORARY};
-use super::{header_block, header_in_segment, io_error, segments};
 use crate::DeviceError;
+use crate::error::io_error;
+use crate::medium::header::{header_block, header_in_segment, segments};
+use crate::medium::names::HEADER_TEMPORARY;
+use crate::medium::{HEADER_NAME, OpenMedium};
 use crate::storage::{RealStorage, Storage};
 
 /// What is left where a directory has a medium without a header file that can be read.
@@ -65,10 +67,10 @@ pub fn lost_header(path: &Path) -> Result<Option<LostHeader>, DeviceError> {
 }
 
 /// The medium in a directory as one of this header, whatever its header file says.
-pub fn medium_of(path: &Path, header: MediumHeader) -> Result<FileMedium, DeviceError> {
+pub fn medium_of(path: &Path, header: MediumHeader) -> Result<OpenMedium, DeviceError> {
     let at = path.display().to_string();
     let storage = RealStorage::open(path).map_err(io_error("open", &at))?;
-    Ok(FileMedium { storage: Arc::new(storage), path: at, header, header_problem: None })
+    Ok(OpenMedium::of_header(Arc::new(storage), at, header))
 }
 
 /// Writes the header file of the medium in a directory anew, durably, while nobody writes to the medium.

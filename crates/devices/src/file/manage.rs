@@ -12,9 +12,12 @@ use capstan_format::record::MediumHeader;
 use capstan_tape::lock::holder_of;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
-use super::{FileDevice, HEADER_NAME, HEADER_TEMPORARY, SUFFIX, segment_name};
-use super::{header_block, io_error};
+use super::FileDevice;
 use crate::DeviceError;
+use crate::error::io_error;
+use crate::medium::HEADER_NAME;
+use crate::medium::header::header_block;
+use crate::medium::names::{HEADER_TEMPORARY, SUFFIX, segment_name};
 use crate::storage::{RealStorage, Storage, data_behind};
 
 /// Backups of the internal database that a medium keeps: one damaged or half written leaves two.

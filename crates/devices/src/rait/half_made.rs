@@ -9,11 +9,11 @@ use capstan_format::record::MediumHeader;
 use super::address::ArrayAddress;
 use super::drives;
 use super::make::{Claims, NewId, claims, make_one};
-use crate::DeviceError;
 use crate::address::{Address, TapeAddress};
+use crate::error::io_error;
 use crate::file::{self, InDirectory};
 use crate::host::DeviceHost;
-use crate::tape;
+use crate::{DeviceError, tape};
 
 /// An array of which some members are still to be made.
 pub struct HalfMade(Plan);
@@ -159,8 +159,8 @@ impl Plan {
         for (place, address, found) in &self.members {
             match found {
                 Found::Blank => {
-                    let id = new_id()
-                        .map_err(file::io_error("make a new medium in", &address.to_string()))?;
+                    let id =
+                        new_id().map_err(io_error("make a new medium in", &address.to_string()))?;
                     let header = self.header.of_member(id, self.layout, *place);
                     make_one(address, &header, tapes, new_id)?;
                 }

@@ -10,7 +10,8 @@ use capstan_format::record::MediumHeader;
 use super::address::ArrayAddress;
 use crate::DeviceError;
 use crate::address::{Address, TapeAddress};
-use crate::file::{FileDevice, InDirectory, io_error, look_in};
+use crate::error::io_error;
+use crate::file::{FileDevice, InDirectory, look_in};
 use crate::host::DeviceHost;
 use crate::tape::Claim;
 

@@ -21,9 +21,11 @@ use super::placed::Placed;
 use super::storage::{RaitStorage, StoredMember};
 use super::{LostMember, unfinished};
 use crate::address::Address;
-use crate::file::{FileDevice, FileMedium, io_error, lock_header};
+use crate::error::io_error;
+use crate::file::{FileDevice, lock_header};
 use crate::held::HeldMedium;
 use crate::host::DeviceHost;
+use crate::medium::OpenMedium;
 use crate::null::NullDevice;
 use crate::storage::{RealStorage, Storage};
 use crate::tape::TapeDevice;
@@ -75,14 +77,6 @@ struct Member {
     rebuilt: Vec<(MediumId, Vec<RebuiltMember>)>,
 }
 
-/// That a medium is a part of an array and cannot be used alone.
-pub fn member_alone(header: &MediumHeader, path: &str) -> DeviceError {
-    let place = header.array.as_ref().map_or_else(String::new, |p| {
-        format!(" ({}: member {} of {} of {})", p.layout, p.member + 1, p.members, p.array.short())
-    });
-    DeviceError::ArrayMember { path: path.to_owned(), place }
-}
-
 /// The identity of the medium that a member has, whatever array it is of.
 pub fn look(host: &DeviceHost, member: &Address) -> Result<MediumId, DeviceError> {
     let mut drives = Drives::of_members(std::slice::from_ref(member));
@@ -97,7 +91,7 @@ pub fn look(host: &DeviceHost, member: &Address) -> Result<MediumId, DeviceError
 }
 
 /// Opens the medium that an array is, to read.
-pub fn medium(host: &DeviceHost, address: &ArrayAddress) -> Result<FileMedium, DeviceError> {
+pub fn medium(host: &DeviceHost, address: &ArrayAddress) -> Result<OpenMedium, DeviceError> {
     open(host, address)?.medium()
 }
 
@@ -117,8 +111,8 @@ pub fn manage(host: &DeviceHost, address: &ArrayAddress) -> Result<FileDevice, D
 
 impl Opened {
     /// The medium that it is.
-    pub fn medium(&self) -> Result<FileMedium, DeviceError> {
-        FileMedium::on(self.storage.clone(), &self.address.to_string())
+    pub fn medium(&self) -> Result<OpenMedium, DeviceError> {
+        OpenMedium::on(self.storage.clone(), &self.address.to_string())
     }
 
     /// Where it was found.
@@ -215,7 +209,7 @@ fn open_member(
     known: &dyn KnownMembers,
     whose: Whose,
 ) -> Result<Member, DeviceError> {
-    let member = |medium: FileMedium, directories| Member {
+    let member = |medium: OpenMedium, directories| Member {
         storage: medium.storage.clone(),
         header: medium.header().clone(),
         directories,
@@ -238,7 +232,7 @@ fn open_member(
                 return Err(DeviceError::NotOfArray { path: at, problem: problem.to_owned() });
             }
             let storage = Arc::new(RealStorage::open(path).map_err(io_error("open", &at))?);
-            let medium = FileMedium::member_on(storage, &at).map_err(not_alone)?;
+            let medium = OpenMedium::member_on(storage, &at).map_err(not_alone)?;
             Ok(member(medium, vec![path.clone()]))
         }
         Address::Tape(tape) => {

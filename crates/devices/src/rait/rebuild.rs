@@ -13,8 +13,9 @@ use super::segment::ArraySegment;
 use super::storage::number_of;
 use super::unfinished::Mark;
 use crate::address::Address;
-use crate::file::{GONE_SUFFIX, io_error, segment_number};
+use crate::error::io_error;
 use crate::host::DeviceHost;
+use crate::medium::names::{GONE_SUFFIX, segment_number};
 use crate::storage::{RealStorage, Storage};
 use crate::{Device, DeviceError};
 

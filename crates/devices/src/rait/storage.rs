@@ -22,8 +22,11 @@ use super::segment::{ArraySegment, Part};
 use super::{LostMember, LostMembers, attached};
 use crate::DeviceError;
 use crate::attached::NewAttachment;
-use crate::file::{HEADER_NAME, HEADER_TEMPORARY, SUFFIX, header_block, io_error, segment_number};
+use crate::error::io_error;
 use crate::held::LOCK_SUFFIX;
+use crate::medium::HEADER_NAME;
+use crate::medium::header::header_block;
+use crate::medium::names::{HEADER_TEMPORARY, SUFFIX, segment_number};
 use crate::storage::{ReadFile, SegmentSize, Storage, WriteFile};
 
 /// A member that was opened.

@@ -509,20 +509,20 @@ fn what_too_few_members_have_is_no_segment() {
 
 #[test]
 fn a_header_is_changed_on_all_members() {
-    use crate::file::{FileMedium, HEADER_NAME};
+    use crate::medium::{HEADER_NAME, OpenMedium};
     let (array, _) = made(Node::leaves("rait1", 2));
     let storage: Arc<dyn Storage> = array.storage();
     let device = FileDevice::on(storage.clone(), "array", Vec::new(), None).unwrap();
     assert_eq!(device.medium().header(), &header());
     let named = MediumHeader { label: "other".to_owned(), ..header() };
     device.replace_header(&named).unwrap();
-    assert_eq!(FileMedium::on(storage, "array").unwrap().header(), &named);
+    assert_eq!(OpenMedium::on(storage, "array").unwrap().header(), &named);
     for place in 0..2 {
         let leaf = Arc::new(array.leaf(place));
         assert!(leaf.list().unwrap().contains(&HEADER_NAME.to_owned()));
-        let alone = FileMedium::on(leaf.clone(), "leaf").err().expect("a member is no medium");
+        let alone = OpenMedium::on(leaf.clone(), "leaf").err().expect("a member is no medium");
         assert!(matches!(alone, DeviceError::ArrayMember { .. }), "{alone}");
-        let header = FileMedium::member_on(leaf, "leaf").unwrap().header().clone();
+        let header = OpenMedium::member_on(leaf, "leaf").unwrap().header().clone();
         assert_eq!(header.label, "other");
         assert_eq!(header.array.as_ref().map(|a| a.member), Some(place as u32));
         assert_eq!(header.of_array().as_ref(), Some(&named));

@@ -10,7 +10,8 @@ use capstan_format::id::MediumId;
 
 use crate::DeviceError;
 use crate::address::Address;
-use crate::file::{io_error, is_our_name};
+use crate::error::io_error;
+use crate::file::is_our_name;
 use crate::storage::{RealStorage, Storage};
 
 /// Name of the file that is there from before the member's header until all of the member is written.

@@ -185,8 +185,8 @@ mod tests {
     use super::*;
     use crate::Device;
     use crate::address::TapeAddress;
-    use crate::file::FileMedium;
     use crate::host::DeviceHost;
+    use crate::medium::OpenMedium;
     use crate::storage::Storage;
     use capstan_format::attachment::AttachmentKind;
     use capstan_format::id::{SegmentId, VersionId};
@@ -214,7 +214,7 @@ mod tests {
         device.commit().unwrap();
     }
 
-    fn medium(host: &DeviceHost, address: &TapeAddress) -> FileMedium {
+    fn medium(host: &DeviceHost, address: &TapeAddress) -> OpenMedium {
         super::super::open(host, address).unwrap()
     }
 

@@ -10,7 +10,7 @@ use super::storage::{TapeStorage, open_member};
 use crate::DeviceError;
 use crate::address::TapeAddress;
 use crate::host::DeviceHost;
-use crate::rait::open::member_alone;
+use crate::medium::member_alone;
 
 /// Whether nothing was ever written to a tape.
 pub(crate) fn is_blank(host: &DeviceHost, address: &TapeAddress) -> Result<bool, DeviceError> {

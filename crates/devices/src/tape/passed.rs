@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::spool::{SpoolPlan, nameless};
 use crate::DeviceError;
-use crate::file::io_error;
+use crate::error::io_error;
 use crate::host::DeviceHost;
 
 /// Bytes of blocks that are kept in memory.

@@ -21,8 +21,10 @@ use super::{HEADER_FILE, attachment, catalog_file, complete, data_file};
 use crate::DeviceError;
 use crate::address::TapeAddress;
 use crate::attached::NewAttachment;
-use crate::file::{FileMedium, HEADER_NAME, SUFFIX, io_error, segment_name, segment_number};
+use crate::error::io_error;
 use crate::host::DeviceHost;
+use crate::medium::names::{SUFFIX, segment_name, segment_number};
+use crate::medium::{HEADER_NAME, OpenMedium};
 use crate::rait::ends::blocks_on;
 use crate::storage::{ReadFile, Recorded, Storage, WriteFile};
 
@@ -32,10 +34,10 @@ pub(super) const LONGEST: usize = BLOCK_SIZE_MAX as usize;
 const CATALOG_MAX: usize = 256 << 20;
 
 /// Opens the medium on a tape to read.
-pub(crate) fn open(host: &DeviceHost, address: &TapeAddress) -> Result<FileMedium, DeviceError> {
+pub(crate) fn open(host: &DeviceHost, address: &TapeAddress) -> Result<OpenMedium, DeviceError> {
     let tape = Tape::of(host, address);
     let name = tape.name();
-    FileMedium::on(Arc::new(TapeStorage::new(tape)), &name)
+    OpenMedium::on(Arc::new(TapeStorage::new(tape)), &name)
 }
 
 /// Opens a known medium of a drive that stands alone to read; the operator is asked for its tape.
@@ -43,20 +45,20 @@ pub(crate) fn open_wanted(
     host: &DeviceHost,
     address: &TapeAddress,
     wanted: Wanted,
-) -> Result<FileMedium, DeviceError> {
+) -> Result<OpenMedium, DeviceError> {
     let tape = Tape::of_medium(host, address, wanted);
     let name = tape.name();
-    FileMedium::on(Arc::new(TapeStorage::new(tape)), &name)
+    OpenMedium::on(Arc::new(TapeStorage::new(tape)), &name)
 }
 
 /// The same as [`open`], of a tape that may be a member of an array.
 pub(crate) fn open_member(
     host: &DeviceHost,
     address: &TapeAddress,
-) -> Result<FileMedium, DeviceError> {
+) -> Result<OpenMedium, DeviceError> {
     let tape = Tape::of(host, address);
     let name = tape.name();
-    FileMedium::member_on(Arc::new(TapeStorage::new(tape)), &name)
+    OpenMedium::member_on(Arc::new(TapeStorage::new(tape)), &name)
 }
 
 /// A tape as a flat directory: its header, and its complete segments.

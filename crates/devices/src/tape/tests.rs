@@ -21,8 +21,8 @@ use super::storage::TapeStorage;
 use super::writer::TapeDevice;
 use crate::Device;
 use crate::address::{Address, TapeAddress};
-use crate::file::{SUFFIX, segment_name};
 use crate::host::DeviceHost;
+use crate::medium::names::{SUFFIX, segment_name};
 use crate::storage::{Recorded, Storage};
 
 pub(super) const BLOCK: usize = 64 << 10;

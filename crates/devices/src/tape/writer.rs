@@ -12,15 +12,14 @@ use super::mount::Tape;
 use super::storage::{TapeStorage, header_lost};
 use super::{HEADER_FILE, catalog_file, complete, data_file};
 use crate::address::TapeAddress;
-use crate::file::FileMedium;
 use crate::host::DeviceHost;
-use crate::rait::open::member_alone;
+use crate::medium::{OpenMedium, member_alone};
 use crate::{Device, DeviceError};
 
 /// A tape that is written.
 pub struct TapeDevice {
     tape: Arc<Tape>,
-    medium: FileMedium,
+    medium: OpenMedium,
     /// The number of the next segment, and of the first one that was written.
     next: u32,
     first: u32,
@@ -86,10 +85,10 @@ impl TapeDevice {
         let _ = storage.header();
         let end = tape.with(|deck| deck.end())?;
         if (end.file, end.block) == (0, 0) {
-            let header = new().map_err(crate::file::io_error("make a new medium on", &name))?;
+            let header = new().map_err(crate::error::io_error("make a new medium on", &name))?;
             write_header(tape, &header)?;
         }
-        let medium = FileMedium::member_on(storage, &name).map_err(|e| match e {
+        let medium = OpenMedium::member_on(storage, &name).map_err(|e| match e {
             DeviceError::Medium { .. } | DeviceError::NoMedium(_) => {
                 DeviceError::NotOurs(name.clone())
             }
@@ -126,7 +125,7 @@ impl TapeDevice {
     }
 
     /// The medium.
-    pub fn medium(&self) -> &FileMedium {
+    pub fn medium(&self) -> &OpenMedium {
         &self.medium
     }
 

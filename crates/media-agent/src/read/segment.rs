@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::storage::ReadFile;
 use capstan_format::FormatError;
 use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, MaHeader};
@@ -29,7 +29,7 @@ pub struct SegmentReader {
 
 impl SegmentReader {
     /// Opens a segment.
-    pub fn open(medium: &FileMedium, number: SegmentNumber) -> Result<Self, ReadError> {
+    pub fn open(medium: &OpenMedium, number: SegmentNumber) -> Result<Self, ReadError> {
         let path = format!("segment {} of {}", number.0, medium.path());
         let file: Arc<dyn ReadFile> = medium.open_segment(number)?.into();
         let block_size = medium.header().block_size as usize;

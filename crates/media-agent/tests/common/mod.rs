@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use capstan_devices::faulty::FaultyStorage;
-use capstan_devices::file::{FileDevice, FileMedium};
+use capstan_devices::file::FileDevice;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::{Device, DeviceError};
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::stream::squeeze::{Compression, Ladder, Squeeze};
@@ -207,8 +208,8 @@ pub fn device(storage: &FaultyStorage, block_size: u32) -> Result<FileDevice, De
     FileDevice::on_storage(Arc::new(storage.clone()), "memory", || Ok(medium(block_size)))
 }
 
-pub fn open(storage: &FaultyStorage) -> Result<FileMedium, DeviceError> {
-    FileMedium::on(Arc::new(storage.clone()), "memory")
+pub fn open(storage: &FaultyStorage) -> Result<OpenMedium, DeviceError> {
+    OpenMedium::on(Arc::new(storage.clone()), "memory")
 }
 
 /// Starts a writer.
@@ -497,7 +498,7 @@ pub fn recorder(reported: &Reported) -> Box<OnCommit> {
     })
 }
 
-pub fn read_all(medium: &FileMedium, number: SegmentNumber) -> Vec<u8> {
+pub fn read_all(medium: &OpenMedium, number: SegmentNumber) -> Vec<u8> {
     let file = medium.open_segment(number).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());

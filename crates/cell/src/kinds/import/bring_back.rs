@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use capstan_catalog::version::chain;
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentNumber, StreamId, VersionId};
 use capstan_idb::Status;
@@ -21,7 +21,7 @@ impl Cell {
     pub(crate) fn bring_back_alone(
         &self,
         id: MediumId,
-        there: Option<&FileMedium>,
+        there: Option<&OpenMedium>,
         ears: &Ears<'_>,
     ) -> Result<Option<String>> {
         let given_up = self.given_up_on(id, &self.expired()?)?.len();
@@ -52,7 +52,7 @@ impl Cell {
     pub(crate) fn bring_back(
         &self,
         id: MediumId,
-        there: Option<&FileMedium>,
+        there: Option<&OpenMedium>,
         ears: &Ears<'_>,
     ) -> Result<()> {
         let expired = self.expired()?;
@@ -95,7 +95,7 @@ impl Cell {
         &self,
         id: VersionId,
         on: MediumId,
-        there: Option<&FileMedium>,
+        there: Option<&OpenMedium>,
     ) -> Result<bool> {
         let Some(version) = self.idb.version(id)? else { return Ok(false) };
         if !matches!(version.status, Status::Completed | Status::CompletedWithErrors) {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_devices::address::Address;
-use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::rait::placed::Placed;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::catalog::{Contents, StreamContents, rebuild};
@@ -209,7 +209,7 @@ impl Cell {
         self.devices.wait_for(device);
         let opened = self.devices.medium(device);
         // One that was imported before, and is not on its tape any more, is marked; what is there now is imported.
-        let changed = self.refuse_overwritten(device, opened.as_ref().map(FileMedium::header));
+        let changed = self.refuse_overwritten(device, opened.as_ref().map(OpenMedium::header));
         let medium = opened.map_err(|e| changed.err().unwrap_or_else(|| e.into()))?;
         let header = medium.header().clone();
         if let Some((what, text)) = lost_header(&medium) {
@@ -308,7 +308,7 @@ impl Cell {
     }
 
     /// Records a medium where it was found. What a segment repeats of it, where its header is damaged, may be out of date.
-    fn put_imported(&self, medium: &FileMedium, at: &Placed) -> Result<Medium> {
+    fn put_imported(&self, medium: &OpenMedium, at: &Placed) -> Result<Medium> {
         let header = medium.header();
         match self.idb.medium(header.medium)? {
             Some(known) if medium.header_problem().is_some() => {
@@ -321,7 +321,7 @@ impl Cell {
 
     /// Records the segments behind the last recorded one: a writer that was killed had committed them on the medium and
     /// not here yet. The caller holds the medium for writing.
-    pub(crate) fn record_unknown(&self, medium: &FileMedium, ears: &Ears<'_>) -> Result<()> {
+    pub(crate) fn record_unknown(&self, medium: &OpenMedium, ears: &Ears<'_>) -> Result<()> {
         let last = self.idb.last_segment_number(medium.header().medium)?;
         let unknown = medium.segments()?.into_iter().filter(|n| last.is_none_or(|last| *n > last));
         self.record_numbers(medium, unknown.collect(), ears)
@@ -330,7 +330,7 @@ impl Cell {
     /// Records segments that are not recorded, by their numbers.
     pub(crate) fn record_numbers(
         &self,
-        medium: &FileMedium,
+        medium: &OpenMedium,
         unknown: Vec<SegmentNumber>,
         ears: &Ears<'_>,
     ) -> Result<()> {
@@ -413,7 +413,7 @@ impl Cell {
     }
 
     /// Takes over the locks that the medium records: a new database does not lift them.
-    fn import_locks(&self, medium: &FileMedium, ears: &Ears<'_>) -> Result<()> {
+    fn import_locks(&self, medium: &OpenMedium, ears: &Ears<'_>) -> Result<()> {
         let mut locks = Vec::new();
         for found in medium.version_locks()? {
             match found {
@@ -433,7 +433,7 @@ impl Cell {
     /// Takes what has that number on a medium: a segment, or what was attached to it.
     fn import_number(
         &self,
-        medium: &FileMedium,
+        medium: &OpenMedium,
         number: SegmentNumber,
         found: &mut Imports,
         ears: &Ears<'_>,
@@ -455,7 +455,7 @@ impl Cell {
     /// Takes no more of a segment than where it comes among the others, from what is known of it.
     fn pass_known(
         &self,
-        medium: &FileMedium,
+        medium: &OpenMedium,
         number: SegmentNumber,
         found: &mut Imports,
     ) -> Result<()> {
@@ -477,7 +477,7 @@ impl Cell {
 
     fn import_segment(
         &self,
-        medium: &FileMedium,
+        medium: &OpenMedium,
         number: SegmentNumber,
         found: &mut Imports,
         ears: &Ears<'_>,

@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::packing::pack_catalogs;
-use capstan_devices::file::FileMedium;
 use capstan_devices::held::{FoundLock, HeldMedium};
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_engine::threads::beside;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
@@ -186,12 +186,12 @@ impl Pruned {
 
 /// The media that have what is to go: read, or held for the removal.
 enum AtHand {
-    ToRead(FileMedium),
+    ToRead(OpenMedium),
     Held(HeldMedium),
 }
 
 impl AtHand {
-    fn medium(&self) -> &FileMedium {
+    fn medium(&self) -> &OpenMedium {
         match self {
             Self::ToRead(medium) => medium,
             Self::Held(held) => held.medium(),
@@ -698,7 +698,7 @@ pub(crate) fn remove_from(held: &HeldMedium, dead: &[&ExpiredSegment], now_us: i
 
 /// Numbers under which the medium has other segments than these: they are not ours to remove, and ours are gone. So it is
 /// where somebody removed segments by hand and the numbers were given again.
-fn strangers(medium: &FileMedium, segments: &[&ExpiredSegment]) -> HashSet<SegmentNumber> {
+fn strangers(medium: &OpenMedium, segments: &[&ExpiredSegment]) -> HashSet<SegmentNumber> {
     // Cold first blocks are bound by latency, as cold small files are.
     let share = segments.len().div_ceil(READERS).max(1);
     let is_stranger =

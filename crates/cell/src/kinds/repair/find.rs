@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::places::{Place, SegmentPlace};
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::catalog::Contents;
@@ -73,7 +73,7 @@ impl Found {
 
 impl Repair<'_> {
     /// Reads all of the medium.
-    pub fn find(&self, medium: &FileMedium, views: &[VersionView<'_>]) -> Result<Found> {
+    pub fn find(&self, medium: &OpenMedium, views: &[VersionView<'_>]) -> Result<Found> {
         let mut known: HashSet<SegmentId> = HashSet::new();
         let mut needed: HashSet<SegmentNumber> = HashSet::new();
         let mut all = Vec::new();
@@ -123,7 +123,7 @@ impl Repair<'_> {
     fn flaw(
         &self,
         view: &VersionView<'_>,
-        medium: &FileMedium,
+        medium: &OpenMedium,
         place: &SegmentPlace,
         at: Place,
     ) -> Result<Option<String>> {

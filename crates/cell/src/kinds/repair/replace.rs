@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::places::Place;
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::catalog::Contents;
@@ -203,7 +203,7 @@ impl Repair<'_> {
 
 /// Reads a new segment, and holds it against what it is a copy of; what was `lost` before may lack.
 fn read_back(
-    medium: &FileMedium,
+    medium: &OpenMedium,
     (segment, _, number): Place,
     original: Option<&Contents>,
     spans: &[Range],

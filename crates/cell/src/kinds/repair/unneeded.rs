@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_idb::{ExpiredSegment, Segment};
@@ -35,7 +35,7 @@ pub(super) struct Unneeded {
 
 impl Cell {
     /// Records what lies on a medium and is not recorded, wherever among the others, as an import does.
-    pub(super) fn record_all_unknown(&self, medium: &FileMedium) -> Result<()> {
+    pub(super) fn record_all_unknown(&self, medium: &OpenMedium) -> Result<()> {
         let recorded = self.recorded_on(medium.header().medium)?;
         let unknown = medium.segments()?.into_iter().filter(|n| !recorded.contains(n)).collect();
         // That something of it is damaged is what the repair finds.
@@ -68,7 +68,7 @@ impl Repair<'_> {
     /// Damaged segments that are not among those that are needed, and damaged attachments.
     pub(super) fn unneeded(
         &self,
-        medium: &FileMedium,
+        medium: &OpenMedium,
         needed: &HashSet<SegmentNumber>,
     ) -> Result<(Vec<Unneeded>, Vec<DamagedAttachment>)> {
         let recorded = self.cell.idb.segments_of_medium(self.row.id)?;
@@ -190,7 +190,7 @@ impl Repair<'_> {
     /// Reads a segment that no version needs; nothing, if it is whole.
     fn judged(
         &self,
-        medium: &FileMedium,
+        medium: &OpenMedium,
         number: SegmentNumber,
         recorded: Option<&Segment>,
     ) -> Option<Unneeded> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::places::{Place, SegmentPlace};
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::catalog::Contents;
@@ -116,7 +116,7 @@ impl Cell {
         stop: &Stop,
     ) {
         let source = meters.of(Stage::Source);
-        let mut media: HashMap<MediumId, std::result::Result<FileMedium, String>> = HashMap::new();
+        let mut media: HashMap<MediumId, std::result::Result<OpenMedium, String>> = HashMap::new();
         let mut lap = Lap::start();
         for (at, check) in checks.iter().enumerate() {
             if stop.0.load(Relaxed) {
@@ -195,7 +195,7 @@ fn lies_on(place: &SegmentPlace, sources: &Sources) -> bool {
 
 impl Check<'_> {
     /// Reads the copy; its bytes, or why it cannot stand for its original.
-    fn read(&self, medium: &FileMedium) -> std::result::Result<u64, Flaw> {
+    fn read(&self, medium: &OpenMedium) -> std::result::Result<u64, Flaw> {
         let (segment, _, number) = self.copy;
         let damaged = |e: capstan_media_agent::read::error::ReadError| match of_way(&e) {
             Some(why) => Flaw::OfCopy(why),

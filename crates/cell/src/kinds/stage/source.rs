@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use capstan_devices::address::Address;
-use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
+use capstan_devices::medium::OpenMedium;
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_idb::Medium;
 
@@ -20,7 +20,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub fn new(row: Medium, opened: Result<FileMedium>) -> Self {
+    pub fn new(row: Medium, opened: Result<OpenMedium>) -> Self {
         let locks = opened.and_then(|medium| Ok(medium.version_locks()?));
         Self { row, locks: locks.map_err(|e| chain(&e)) }
     }

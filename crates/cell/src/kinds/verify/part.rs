@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_format::keys::KeyRecord;
@@ -16,7 +16,7 @@ use crate::versions::missing::MissingSegment;
 
 /// What is to be read: a medium, and its segments.
 pub(super) struct Part {
-    pub medium: FileMedium,
+    pub medium: OpenMedium,
     pub segments: Vec<SegmentNumber>,
     /// Segments that are recorded and not there: of an array, too few of its members have them.
     pub missing: Vec<MissingSegment>,
@@ -101,7 +101,7 @@ impl Planned {
 impl Part {
     /// These segments of a medium.
     pub fn of(
-        medium: FileMedium,
+        medium: OpenMedium,
         recorded: HashMap<SegmentNumber, SegmentId>,
         passed: HashMap<SegmentNumber, String>,
     ) -> Self {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use capstan_catalog::places::Place;
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::operator;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
@@ -208,7 +208,7 @@ impl Cell {
                 let address = text.parse()?;
                 booked = self.book_drives_of(&[&address])?;
                 let opened = self.devices.medium(&address);
-                self.refuse_overwritten(&address, opened.as_ref().map(FileMedium::header))?;
+                self.refuse_overwritten(&address, opened.as_ref().map(OpenMedium::header))?;
                 (address, opened?)
             }
         };

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::places::SegmentPlace;
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId};
@@ -286,7 +286,7 @@ impl Cell {
 }
 
 /// Says what of a tape's attachments is damaged, and in no later one.
-fn say_lost(attachments: Attached, medium: &FileMedium, ears: &Ears<'_>) {
+fn say_lost(attachments: Attached, medium: &OpenMedium, ears: &Ears<'_>) {
     for DamagedAttachment { it, why } in attachments.lost() {
         let what = format!("{} {} of {}", it.attachment, it.number.0, medium.path());
         let label = shell_word(&medium.header().label);

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::file::FileMedium;
 use capstan_devices::host::DeviceHost;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::rait::address::ArrayAddress;
 use capstan_devices::rait::half_made;
 use capstan_devices::rait::open::{self as arrays, Opened};
@@ -319,7 +319,7 @@ impl Cell {
     }
 
     /// The same of an array that is to be repaired, with the one way in which its members are.
-    pub(crate) fn say_members(&self, medium: &FileMedium, ears: &Ears<'_>) -> bool {
+    pub(crate) fn say_members(&self, medium: &OpenMedium, ears: &Ears<'_>) -> bool {
         let is_degraded = Self::say_problems(medium, ears);
         if is_degraded {
             let label = &medium.header().label;
@@ -334,7 +334,7 @@ impl Cell {
     }
 
     /// Says what an array that was read had to be made up for; returns whether there was anything.
-    pub(crate) fn say_problems(medium: &FileMedium, ears: &Ears<'_>) -> bool {
+    pub(crate) fn say_problems(medium: &OpenMedium, ears: &Ears<'_>) -> bool {
         let problems = medium.problems();
         for problem in &problems {
             ears.say(Code::MemberLost, "media agent", &medium.header().label, problem.clone());

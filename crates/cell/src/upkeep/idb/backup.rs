@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use capstan_devices::address::Address;
-use capstan_devices::file::{HEADER_NAME, header_in, write_idb_backup};
+use capstan_devices::file::{header_in, write_idb_backup};
+use capstan_devices::medium::HEADER_NAME;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::idb_backup::{IdbBackupHead, seal_idb_backup};

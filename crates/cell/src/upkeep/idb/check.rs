@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::shell_word;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
@@ -245,7 +245,7 @@ impl Cell {
 }
 
 /// What is wrong with a segment of a medium, by its header and its length.
-fn compare(medium: &FileMedium, row: &Segment) -> Option<String> {
+fn compare(medium: &OpenMedium, row: &Segment) -> Option<String> {
     let reader = match SegmentReader::open(medium, row.number) {
         Ok(reader) => reader,
         Err(e) => return Some(format!("it cannot be opened: {}", chain(&e))),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_engine::regular;
 use capstan_format::attachment::Attachment;
@@ -36,7 +36,7 @@ pub(super) struct Found {
 /// Where a backup lies.
 pub(super) enum Place {
     File(PathBuf),
-    Tape(Box<FileMedium>, Attachment),
+    Tape(Box<OpenMedium>, Attachment),
 }
 
 /// The first of these backups, which come newest first, that is whole, opened.

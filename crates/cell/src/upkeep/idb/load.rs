@@ -4,7 +4,7 @@ use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::places::SegmentPlace;
-use capstan_devices::file::FileMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_format::catalog::{Contents, rebuild};
 use capstan_format::id::SegmentId;
@@ -43,7 +43,7 @@ fn own_places(view: &VersionView<'_>, place: &SegmentPlace) -> Result<Vec<Segmen
     let mut failed = None;
     let mut opened = Vec::new();
     for (medium, number) in &place.media {
-        let open = |m: FileMedium| Ok(SegmentReader::open(&m, *number)?);
+        let open = |m: OpenMedium| Ok(SegmentReader::open(&m, *number)?);
         match view.media.medium(*medium).and_then(open) {
             Ok(reader) => opened.push(reader),
             Err(e) => failed = failed.or(Some(e)),

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
-use capstan_devices::file::FileMedium;
 use capstan_devices::host::DeviceHost;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::rait::find::{FoundTape, arrays_of};
 use capstan_engine::message::Code;
 use capstan_format::attachment::AttachmentKind;
@@ -194,7 +194,7 @@ fn say(ears: &Ears<'_>, tape: &str, text: String) {
 
 /// The backups among the last numbers of a tape, the last first, each with its time.
 fn backups_on(
-    medium: &FileMedium,
+    medium: &OpenMedium,
     depth: usize,
 ) -> std::result::Result<Vec<(i64, Found)>, DeviceError> {
     let mut found = Vec::new();

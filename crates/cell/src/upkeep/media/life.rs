@@ -2,8 +2,8 @@
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::file::FileMedium;
 use capstan_devices::held::FoundLock;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::open::Writable;
 use capstan_engine::message::shell_word;
 use capstan_format::id::VersionId;
@@ -47,12 +47,12 @@ fn way_of_unended(name: &str) -> String {
 }
 
 /// Refuses a medium that records a lock, whatever the database knows of it.
-pub(crate) fn refuse_locked(medium: &FileMedium) -> Result<()> {
+pub(crate) fn refuse_locked(medium: &OpenMedium) -> Result<()> {
     medium.version_locks()?.iter().try_for_each(|lock| refuse_lock(medium, lock))
 }
 
 /// Refuses a tape to which a lock is attached, of which the database knows nothing.
-pub(crate) fn refuse_lock_attached(medium: &FileMedium) -> Result<()> {
+pub(crate) fn refuse_lock_attached(medium: &OpenMedium) -> Result<()> {
     for number in medium.segments()? {
         let locks = match medium.attachment(number) {
             Ok(found) => found.map(|attached| attached.locks).unwrap_or_default(),
@@ -65,7 +65,7 @@ pub(crate) fn refuse_lock_attached(medium: &FileMedium) -> Result<()> {
     Ok(())
 }
 
-fn refuse_lock(medium: &FileMedium, lock: &FoundLock) -> Result<()> {
+fn refuse_lock(medium: &OpenMedium, lock: &FoundLock) -> Result<()> {
     let until = match lock {
         FoundLock::Whole(lock) if lock.until_us <= now_us() => return Ok(()),
         FoundLock::Whole(lock) => {

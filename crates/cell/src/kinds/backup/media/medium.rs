@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::file::FileMedium;
 use capstan_devices::held::HeldMedium;
+use capstan_devices::medium::OpenMedium;
 use capstan_devices::null::NullDevice;
 use capstan_devices::rait::open::null_device;
 use capstan_devices::tape::Trial;
@@ -586,7 +586,7 @@ fn check_space(path: &Path) -> Result<()> {
         return Ok(());
     }
     let least_mib = LEAST_SPACE >> 20;
-    let there = FileMedium::open(path).map(|medium| medium.header().label.clone());
+    let there = OpenMedium::open(path).map(|medium| medium.header().label.clone());
     let path = path.display().to_string();
     Err(match there {
         Ok(label) => DeviceError::MediumFull { label, path, least_mib },

@@ -263,7 +263,8 @@ impl Cell {
     /// No tape is loaded for that: what was imported is known.
     fn adopt_library(&self, library: &LibraryName, unencrypted: bool) -> Result<Vec<MediumInfo>> {
         if !unencrypted && keyring::load(&self.home)?.is_none() && !self.idb.keys()?.is_empty() {
-            return Err(would_be_open("media that were imported have", library));
+            let of = self.carrier_of_ring(library)?;
+            return Err(would_be_open("media that were imported have", &of));
         }
         let mut adopted = Vec::new();
         for tape in self.library_inventory(library, false)? {
@@ -283,6 +284,17 @@ impl Cell {
             )));
         }
         Ok(adopted)
+    }
+
+    /// The device of the medium that got its key ring last, so that what it has is the newest: a tape of this library, if one has a ring.
+    fn carrier_of_ring(&self, library: &LibraryName) -> Result<String> {
+        let inventory = self.library_inventory(library, false)?;
+        let here: Vec<_> =
+            inventory.iter().filter_map(|tape| Some(tape.known.as_ref()?.id)).collect();
+        let encrypted = self.idb.encrypted_media()?;
+        let last = encrypted.iter().max_by_key(|(id, last_us)| (here.contains(id), *last_us));
+        let medium = last.map(|(id, _)| self.idb.medium(*id)).transpose()?.flatten();
+        Ok(medium.map_or_else(|| "MEDIUM".to_owned(), |medium| medium.device))
     }
 
     /// Records a medium that lies on a device at hand.

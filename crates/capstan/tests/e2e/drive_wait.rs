@@ -132,6 +132,29 @@ fn who_makes_or_erases_media_waits_for_a_drive_too() {
 }
 
 #[test]
+fn who_gives_up_a_tape_that_is_being_read_waits_or_is_told_who_reads_it() {
+    let lab = Lab::new();
+    crate::tape::library(&lab, 2, 2);
+    lab.file("t/file", noise(1, 100_000));
+    lab.backed_up(["t", "--to", "vtape:vtl?tape=V00001L9", "--protect", "none", "--name", "t"]);
+    // A newer one elsewhere, so that this tape may go.
+    lab.backed_up(["t", "--to", "vtape:vtl?tape=V00002L9", "--full", "--name", "t"]);
+    lab.run(["library", "unload", "vtape:vtl", "2"]);
+    let inventory = lab.run(["library", "inventory", "vtape:vtl"]).ok().stdout.clone();
+    let line = inventory.lines().find(|line| line.contains("V00001L9")).unwrap();
+    assert!(line.contains("drive:1"), "{inventory}");
+    for command in ["recycle", "erase"] {
+        let drive = File::create(lab.path("vtl/drive-1")).unwrap();
+        drive.lock().unwrap();
+        let refused = lab.run(["media", command, "V00001L9"]);
+        assert_ne!(refused.code, 0, "{command}");
+        assert!(refused.stderr.contains("in use by process"), "{command}: {}", refused.stderr);
+        assert!(!refused.stderr.contains("mount it there"), "{command}: {}", refused.stderr);
+    }
+    waits_for_the_drive(&lab, "media recycle V00001L9");
+}
+
+#[test]
 fn a_drive_that_is_in_use_is_no_lack_of_tapes() {
     let lab = Lab::new();
     crate::tape::library(&lab, 1, 3);

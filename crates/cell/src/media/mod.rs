@@ -232,6 +232,10 @@ impl Cell {
     pub(crate) fn open_medium(&self, medium: &Medium) -> Result<OpenMedium> {
         let address: Address = medium.device.parse()?;
         let there = self.devices.known(&address, wanted(medium)).map_err(|e| {
+            // It is there, and others have it: they are named, and can be waited for.
+            if e.is_busy() {
+                return e.into();
+            }
             let away = at_other_host(&self.idb, medium);
             away.unwrap_or_else(|| {
                 CellError::BadInput(format!(

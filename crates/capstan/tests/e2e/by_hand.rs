@@ -110,7 +110,7 @@ fn tapes_are_asked_for_one_after_the_other_and_wrong_ones_refused() {
 #[test]
 fn where_nobody_is_there_the_tape_that_lacks_is_an_error() {
     let lab = Lab::new();
-    let library = drive(&lab, 3, 400);
+    let library = drive(&lab, 4, 400);
     tree(&lab, 0);
     let backup = ["backup", "tree", "--to", "vtape:drive", "--name", "t"];
     lab.run(backup).refused(&["no tape is loaded"]);
@@ -119,6 +119,20 @@ fn where_nobody_is_there_the_tape_that_lacks_is_an_error() {
     library.insert(&barcode(2)).unwrap();
     lab.run(["restore", "t", "--into", "out"]).refused(&["put in tape 'tape-0001' instead"]);
     lab.run(["verify", "--medium", "tape-0001"]).refused(&["put in tape 'tape-0001' instead"]);
+    // Another cell numbers its tapes alike: both are told apart by their ids.
+    let id = |home: &str, label: &str| {
+        let mut show = lab.command();
+        show.env("CAPSTAN_HOME", lab.path(home)).args(["media", "show", label, "--json"]);
+        let shown = finish(&mut show).ok().stdout.clone();
+        let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        shown["id"].as_str().unwrap()[..8].to_owned()
+    };
+    library.insert(&barcode(4)).unwrap();
+    finish(lab.command().env("CAPSTAN_HOME", lab.path("theirs")).args(backup)).ok();
+    let said = lab.run(["restore", "t", "--into", "out"]);
+    let (theirs, ours) = (id("theirs", "tape-0001"), id("home", "tape-0001"));
+    let which = format!("(medium {theirs} of another cell; medium {ours} is wanted)");
+    said.refused(&["another tape 'tape-0001' is in it", &which]);
     library.insert(&barcode(3)).unwrap();
     library.drive(1).unwrap().write_block(b"another program's").unwrap();
     lab.run(backup).refused(&["not empty and not a Capstan medium"]);

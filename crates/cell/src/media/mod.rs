@@ -231,7 +231,7 @@ impl Cell {
     /// The medium where it was last seen, which has to be that one.
     pub(crate) fn open_medium(&self, medium: &Medium) -> Result<OpenMedium> {
         let address: Address = medium.device.parse()?;
-        let there = self.devices.known(&address, wanted(medium)).map_err(|e| {
+        let there = self.devices.known(&address, self.wanted(medium)).map_err(|e| {
             // It is there, and others have it: they are named, and can be waited for.
             if e.is_busy() {
                 return e.into();
@@ -501,7 +501,9 @@ pub(crate) fn recall(idb: &Idb, address: &Address, medium: &OpenMedium) -> Resul
     Ok(())
 }
 
-/// The medium, as it is asked for where somebody puts it into its drive.
-pub(crate) fn wanted(row: &Medium) -> Wanted {
-    Wanted { medium: row.id, label: row.label.clone() }
+impl Cell {
+    /// The medium, as it is asked for where somebody puts it into its drive.
+    pub(crate) fn wanted(&self, row: &Medium) -> Wanted {
+        Wanted { medium: row.id, label: row.label.clone(), asks: self.id }
+    }
 }

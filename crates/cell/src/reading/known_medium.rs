@@ -8,7 +8,6 @@ use capstan_idb::Medium;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::media::wanted;
 use crate::reading::known_media::{another, not_there, refuse_exported};
 use crate::session::waited::patiently;
 
@@ -26,7 +25,7 @@ impl Cell {
 
     /// Opens a known medium, if it is where it was last seen. A tape on which nothing or something else is now is marked, and said.
     pub(crate) fn open_known(&self, row: &Medium, address: &Address) -> Result<OpenMedium> {
-        let opened = self.devices.known(address, wanted(row));
+        let opened = self.devices.known(address, self.wanted(row));
         self.refuse_overwritten(address, opened.as_ref().map(OpenMedium::header))?;
         let medium = opened.map_err(|e| not_there(self, e, row))?;
         self.refuse_another(&medium, row)?;

@@ -1,7 +1,7 @@
 //! Tapes of drives that stand alone: somebody puts them in, and what is in is told by its header.
 
 use capstan_format::block::BlockKind;
-use capstan_format::id::MediumId;
+use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{MediumHeader, decode_record};
 use capstan_tape::{Changer, Spot, TapeError};
 
@@ -21,6 +21,27 @@ pub struct Wanted {
     pub medium: MediumId,
     /// What is written on it.
     pub label: String,
+    /// The cell that asks for it.
+    pub asks: CellId,
+}
+
+impl Wanted {
+    /// How another tape is called that is in the drive. Labels are each cell's own, so one may have the label that is wanted.
+    fn another(&self, there: &MediumHeader) -> String {
+        let label = &there.label;
+        if *label != self.label {
+            return format!("tape '{label}' is in it");
+        }
+        let whose = match there.cell {
+            Some(cell) if cell == self.asks => String::new(),
+            _ => " of another cell".to_owned(),
+        };
+        format!(
+            "another tape '{label}' is in it (medium {}{whose}; medium {} is wanted)",
+            there.medium.short(),
+            self.medium.short()
+        )
+    }
 }
 
 /// The drive with the wanted tape in it, for which the operator is asked.
@@ -39,7 +60,7 @@ pub(super) fn awaited(
         let mut deck = Deck::new(drive, None, core.spool.plan().as_ref()).called(&wanted.label);
         let why = match header_of(&mut deck) {
             Ok(Some(header)) if header.medium == wanted.medium => return Ok(deck),
-            Ok(Some(header)) => format!("tape '{}' is in it", header.label),
+            Ok(Some(header)) => wanted.another(&header),
             Ok(None) => "the tape in it is not one of Capstan".to_owned(),
             Err(e @ TapeError::NoTape { .. }) => return Err(Refused::Empty(e)),
             Err(e) if e.blames_tape() => format!("the tape in it cannot be read ({e})"),

@@ -21,7 +21,7 @@ use crate::error::{CellError, Result, chain};
 use crate::kinds::copy::staged_on::Target;
 use crate::kinds::copy::{Copied, is_to_copy, lacking};
 use crate::media::libraries::libraries_for;
-use crate::media::{MediumInfo, lacking_tapes, wanted};
+use crate::media::{MediumInfo, lacking_tapes};
 use crate::observe::{Observer, Stop};
 use crate::reading::known_media::not_there;
 use crate::reading::version::VersionView;
@@ -309,7 +309,7 @@ impl Cell {
 
     /// Refuses a medium that cannot be read now, while its copy's is at hand to be written.
     fn refuse_unreadable(&self, row: &Medium) -> Result<()> {
-        let there = self.devices.known(&row.device.parse()?, wanted(row)).map_err(|e| {
+        let there = self.devices.known(&row.device.parse()?, self.wanted(row)).map_err(|e| {
             match e.is_busy() {
                 true => CellError::BadInput(format!(
                     "medium '{}' cannot be read while another is written: {}; two drives have to be free, or name a place with \

@@ -382,7 +382,17 @@ pub fn lines(list: &[MediumInfo]) -> String {
 pub fn kept_until(m: &MediumInfo) -> String {
     match (m.kept_for_ever, m.kept_until_us) {
         (true, _) => "for ever".to_owned(),
+        (false, until) if m.kept_by_set => its_turn(m, until),
         (false, until) => until.map(local_time).unwrap_or_default(),
+    }
+}
+
+/// Until when a rotation set keeps what is on a medium, if that must not stay longer.
+fn its_turn(m: &MediumInfo, until_us: Option<i64>) -> String {
+    let set = m.management.rotation_set.map(|set| set.to_string()).unwrap_or_default();
+    match until_us {
+        Some(until) => format!("its turn ({set}), not before {}", local_time(until)),
+        None => format!("its turn ({set})"),
     }
 }
 
@@ -452,6 +462,9 @@ fn print(m: &MediumInfo, as_json: bool) -> Result<(), Failure> {
 fn page(m: &MediumInfo) -> String {
     let kept = match (m.kept, m.kept_for_ever, m.kept_until_us) {
         (0, ..) => String::new(),
+        (n, false, until) if m.kept_by_set => {
+            format!("{} versions, until {}", grouped(n), its_turn(m, until))
+        }
         (n, false, Some(until)) => {
             format!("{} versions, the last until {}", grouped(n), local_time(until))
         }
@@ -533,6 +546,7 @@ pub fn json_of(m: &MediumInfo) -> Value {
         "versions_kept": m.kept,
         "kept_until": if m.kept_for_ever { None } else { time(m.kept_until_us) },
         "kept_for_ever": m.kept_for_ever,
+        "kept_by_set": m.kept_by_set,
         "bytes": m.holdings.bytes,
         "used_percent": m.used.map(|share| (share * 1000.0).round() / 10.0),
         "capacity_bytes": m.management.capacity,

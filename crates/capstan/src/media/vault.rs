@@ -179,7 +179,7 @@ fn json_of(what: Option<&Carried>) -> Map<String, Value> {
         us.and_then(|us| Timestamp::from_microsecond(us).ok()).map(|t| t.to_string())
     };
     let is_for_ever = info.is_some_and(|m| m.kept_for_ever);
-    let fields: [(&str, Value); 11] = [
+    let fields: [(&str, Value); 12] = [
         ("id", info.map(|m| m.medium.id.to_string()).into()),
         ("label", info.map(|m| m.medium.label.clone()).into()),
         ("barcode", tape.map(|tape| tape.barcode.clone()).into()),
@@ -191,6 +191,7 @@ fn json_of(what: Option<&Carried>) -> Map<String, Value> {
         ("exported", time(what.and_then(Carried::exported_us)).into()),
         ("kept_until", time(info.filter(|_| !is_for_ever).and_then(|m| m.kept_until_us)).into()),
         ("kept_for_ever", is_for_ever.into()),
+        ("kept_by_set", info.is_some_and(|m| m.kept_by_set).into()),
     ];
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -183,3 +183,36 @@ fn the_evening_before_says_that_a_set_has_no_tape_and_the_advice_of_the_refusal_
     // What is protected by itself is passed over, and the one that is not takes turns alone.
     run(10, 22, "backup data --to pool:p --name t").refused(&["V00003L9 holds what must stay"]);
 }
+
+#[test]
+fn what_a_set_keeps_is_kept_until_its_turn_and_not_for_ever() {
+    let nights = Nights::new();
+    let run = |day: i8, hour: i8, line: &str| nights.run(date(2030, 1, day), hour, line);
+    run(7, 12, "vtl create lib --drives 1 --slots 8 --tapes 6 --capacity 200M --scale 100000").ok();
+    run(7, 12, "pool create p --rotation daily=4 --not-appendable --scratch --library vtape:lib")
+        .ok();
+    nights.lab.file("data/numbers", "1");
+    let protections = ["", "--protect permanent", "--protect 30d"];
+    for (day, protect) in (7..).zip(protections) {
+        run(day, 22, &format!("backup data --to pool:p --full --name t {protect}")).ok();
+    }
+    run(10, 12, "backup data --to vtape:lib?tape=V00006L9 --name of-no-pool").ok();
+    let list = run(10, 23, "media list --json").ok().rows();
+    let of = |tape: usize| {
+        let label = format!("V0000{tape}L9");
+        let row = list.iter().find(|row| row["label"] == label.as_str()).expect(&label);
+        let until = row["kept_until"].as_str().map(|until| until[..10].to_owned());
+        (row["kept_by_set"] == true, row["kept_for_ever"] == true, until)
+    };
+    assert_eq!(of(1), (true, false, None));
+    assert_eq!(of(2), (true, true, None));
+    assert_eq!(of(3), (true, false, Some("2030-02-08".to_owned())));
+    assert_eq!(of(6), (false, true, None));
+    let text = run(10, 23, "media list").ok().stdout.clone();
+    let line = |tape: &str| text.lines().find(|line| line.starts_with(tape)).unwrap();
+    assert!(line("V00001L9").contains("  its turn (daily)  "), "{text}");
+    assert!(line("V00002L9").contains("  for ever  "), "{text}");
+    assert!(line("V00003L9").contains("  its turn (daily), not before 2030-02-08"), "{text}");
+    let shown = run(10, 23, "media show V00001L9").ok().stdout.clone();
+    assert!(shown.contains("1 versions, until its turn (daily)"), "{shown}");
+}

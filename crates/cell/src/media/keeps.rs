@@ -64,6 +64,11 @@ impl Keeps {
         self.in_turn.contains_key(&id)
     }
 
+    /// Which of them must stay though the turn of their medium has come.
+    pub fn of_in_turn(&self, versions: &[VersionId]) -> Vec<Kept> {
+        versions.iter().filter_map(|id| self.in_turn.get(id).copied()).collect()
+    }
+
     /// Which of these versions must stay: for their own sake, or since one builds on them that must.
     pub fn of(&self, versions: &[VersionId]) -> Vec<Kept> {
         versions.iter().filter_map(|id| self.get(*id)).collect()

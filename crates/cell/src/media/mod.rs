@@ -95,6 +95,8 @@ pub struct MediumInfo {
     pub kept_until_us: Option<i64>,
     /// Whether one of them must stay without end.
     pub kept_for_ever: bool,
+    /// Whether what must stay on it does so until its turn comes in its rotation set, if nothing keeps it longer.
+    pub kept_by_set: bool,
     /// Where its drive encrypts it: the key pairs that open its key.
     pub drive_key: Option<Vec<PairId>>,
 }
@@ -156,10 +158,14 @@ impl Cell {
             false => None,
         };
         let at_hand = look_here(self, medium);
-        let appendable = match &management.pool {
-            Some(name) => self.idb.pool(name)?.is_none_or(|p| p.appendable),
-            None => true,
-        };
+        let pool =
+            management.pool.as_deref().map(|name| self.idb.pool(name)).transpose()?.flatten();
+        let appendable = pool.as_ref().is_none_or(|pool| pool.appendable);
+        let takes_turns = |set| pool.as_ref().is_some_and(|pool| pool.size_of(set) > 0);
+        let kept_by_set = !kept.is_empty()
+            && management.rotation_set.is_some_and(takes_turns)
+            && !is_worm(medium);
+        let kept_longest = if kept_by_set { keeps.of_in_turn(&versions) } else { kept.clone() };
         let (condition, mut reasons) = judged(medium, &management, holdings.sessions);
         let foreign = match &at_hand.header {
             Some(header) => self.other_cell(header)?.is_some(),
@@ -210,8 +216,9 @@ impl Cell {
             tapes,
             kept: kept.len() as u64,
             held,
-            kept_until_us: kept.iter().filter_map(Kept::until_us).max(),
-            kept_for_ever: kept.iter().any(|k| k.until_us().is_none()),
+            kept_until_us: kept_longest.iter().filter_map(Kept::until_us).max(),
+            kept_for_ever: kept_longest.iter().any(|k| k.until_us().is_none()),
+            kept_by_set,
             drive_key: self.drive_key_pairs(medium.id)?,
             versions,
             management,

@@ -99,7 +99,7 @@ impl Cell {
         let Some(set) = set else { return Ok(true) };
         let media = self.media_list(Some(&pool.name))?;
         let of_set = media.iter().filter(|m| m.management.rotation_set == Some(set)).count();
-        Ok((of_set as u32) < size_of(pool, set))
+        Ok((of_set as u32) < pool.size_of(set))
     }
 
     /// The medium that a session to a pool would take.
@@ -117,7 +117,7 @@ impl Cell {
             m.management.pool.as_deref() == Some(name) && m.management.rotation_set == set
         };
         let may_join = set.is_none_or(|set| {
-            (all.iter().filter(|m| in_set(m)).count() as u32) < size_of(&pool, set)
+            (all.iter().filter(|m| in_set(m)).count() as u32) < pool.size_of(set)
         });
         let asked = Asked { pool: &pool, set, may_join, today };
         let mut best: Option<(Rank, MediumInfo)> = None;
@@ -271,7 +271,7 @@ fn needed(
 
 /// The rotation set whose day it is: the first of the month, else Sunday, else any, of the sets that the pool has.
 pub(super) fn set_of(pool: &Pool, today: Date) -> Option<RotationSet> {
-    let has = |set: RotationSet| size_of(pool, set) > 0;
+    let has = |set: RotationSet| pool.size_of(set) > 0;
     let due = [
         (RotationSet::Monthly, today.day() == 1),
         (RotationSet::Weekly, today.weekday() == Weekday::Sunday),
@@ -280,11 +280,6 @@ pub(super) fn set_of(pool: &Pool, today: Date) -> Option<RotationSet> {
     let due = due.into_iter().find(|(set, due)| *due && has(*set)).map(|(set, _)| set);
     // Without a daily set, other days belong to the set that comes round most often.
     due.or_else(|| RotationSet::ALL.into_iter().find(|set| has(*set)))
-}
-
-pub(super) fn size_of(pool: &Pool, set: RotationSet) -> u32 {
-    let at = RotationSet::ALL.iter().position(|s| *s == set);
-    at.and_then(|at| pool.rotation.get(at)).copied().unwrap_or(0)
 }
 
 /// The day of a time, here.
@@ -328,6 +323,7 @@ mod tests {
             held: None,
             kept_until_us: None,
             kept_for_ever: false,
+            kept_by_set: false,
             drive_key: None,
         }
     }

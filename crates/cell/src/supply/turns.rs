@@ -18,7 +18,7 @@ use crate::error::{CellError, Result};
 use crate::media::{Condition, Keeps, Lasts, MediumInfo, is_worm};
 use crate::reading::version::VersionView;
 use crate::session::now_us;
-use crate::supply::allocate::{local_date, set_of, size_of};
+use crate::supply::allocate::{local_date, set_of};
 
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;
@@ -79,7 +79,7 @@ impl Cell {
             }
         }
         'sets: for ((pool, set), mut media) in sets {
-            let size = pools.get(&pool).map_or(0, |pool| size_of(pool, set));
+            let size = pools.get(&pool).map_or(0, |pool| pool.size_of(set));
             if size == 0 || media.len() < size as usize {
                 continue;
             }
@@ -201,7 +201,7 @@ impl Cell {
         let pool = of.pool.and_then(|name| pools.get(&name));
         let seat = pool
             .zip(of.rotation_set)
-            .map(|(pool, set)| Seat { set, media: size_of(pool, set).into() });
+            .map(|(pool, set)| Seat { set, media: pool.size_of(set).into() });
         Ok(seat.filter(|seat| seat.media > 0))
     }
 

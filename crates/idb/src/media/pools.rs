@@ -95,6 +95,14 @@ pub struct Pool {
     pub vault: Option<String>,
 }
 
+impl Pool {
+    /// How many media a rotation set has; 0 where there is no such set.
+    pub fn size_of(&self, set: RotationSet) -> u32 {
+        let at = RotationSet::ALL.iter().position(|s| *s == set);
+        at.and_then(|at| self.rotation.get(at)).copied().unwrap_or(0)
+    }
+}
+
 impl Idb {
     /// Records a pool, or what changed of it.
     pub fn put_pool(&self, pool: &Pool) -> Result<()> {

@@ -29,7 +29,7 @@ write it, use `capstan media adopt`).
 Where: the place in the library (slot:3, drive:1, mail:2), where the medium was brought, or why it
 is not at hand. Used: for a tape, what its drive said when it was last written; for a directory,
 how full its file system is. Loads: how often a robot of this cell loaded the tape. Kept until:
-when the last version on it may go. Empty columns are left out.";
+when the last version on it may go; of a rotation set, its turn. Empty columns are left out.";
 const AFTER_SHOW: &str = "\
 Examples:
   capstan media show monday

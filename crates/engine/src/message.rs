@@ -171,6 +171,8 @@ codes! {
     MediumChanged,
     /// A version is not whole, as a medium was taken as it is that had lost something of it.
     LostData,
+    /// A version is not complete, as its session did not come to its end.
+    Incomplete,
 }
 
 impl Code {
@@ -532,6 +534,12 @@ impl Code {
                 "lost-data",
                 Warning,
                 "import the medium that has what is missing, if there is one; name a version that is whole to restore all of it",
+            ),
+            Self::Incomplete => (
+                253,
+                "incomplete",
+                Error,
+                "name a complete version, which `capstan versions` lists, or back it up again: what was committed of this one is whole",
             ),
             Self::NoMatch => {
                 (320, "no-match", Warning, "check how the pattern is written (docs/patterns.md)")

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::mirror::comes_back;
-use crate::support::{Lab, below, noise, soak};
+use crate::support::{Lab, below, noise, report, soak};
 
 fn make(lab: &Lab) {
     for i in 0..400 {
@@ -54,8 +54,9 @@ pub fn gives_back_what_it_has(lab: &Lab) -> usize {
 /// what is named as one is not taken for it. Returns how many came back whole.
 pub fn gives_back(lab: &Lab, name: &str) -> usize {
     let report = lab.restore([name, "--into", "out"]);
-    let status = report["status"].as_str().unwrap();
-    assert!(["completed", "completed_with_errors"].contains(&status), "{report:#}");
+    assert_eq!(report["status"], "completed_with_errors", "{report:#}");
+    let says = |e: &Value| e["code"] == "incomplete";
+    assert!(report["errors"].as_array().unwrap().iter().any(says), "{report:#}");
     let named: BTreeSet<&OsStr> = report["errors"]
         .as_array()
         .unwrap()
@@ -186,4 +187,54 @@ fn a_file_of_which_a_segment_was_away_is_replaced_by_a_later_restore() {
     lab.sh("mv 00000002.segment m");
     lab.restored(["t", "--into", "out"]);
     crate::compare::same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
+}
+
+/// Its session names it, so it is read: that is said, even if all files that it has are whole.
+#[test]
+fn a_version_that_is_incomplete_is_restored_and_copied_with_a_word() {
+    let lab = Lab::new();
+    for i in 0..300 {
+        lab.file(&format!("tree/d{i}/f"), noise(i, 20_000));
+    }
+    let backup = ["backup", "tree", "--to", "m", "--name", "t", "--segment-size", "1M", "--full"];
+    lab.run(backup).ok();
+    for _ in 0..40 {
+        let segments = fs::read_dir(lab.path("m")).unwrap().count();
+        let mut command = lab.command();
+        let mut child =
+            command.args(backup).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while fs::read_dir(lab.path("m")).unwrap().count() < segments + 3
+            && child.try_wait().unwrap().is_none()
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let _ = child.kill();
+        child.wait().unwrap();
+        if newest(&lab)["status"] == "incomplete" {
+            break;
+        }
+    }
+    let session = newest(&lab);
+    assert_eq!(session["status"], "incomplete", "{session:#}");
+    let session = &session["session"].as_str().or(session["id"].as_str()).unwrap()[..8];
+    let name = format!("t@{session}");
+    let diff = format!("capstan diff {name} t");
+    for args in [
+        ["restore", &name, "--into", "out", "--json"],
+        ["restore", &name, "--to-tar", "out.tar", "--json"],
+        ["copy", &name, "--to", "copy", "--json"],
+    ] {
+        let done = report(lab.run(args));
+        assert_eq!(done["status"], "completed_with_errors", "{args:?}: {done:#}");
+        let said: Vec<_> = done["errors"].as_array().unwrap().iter().collect();
+        let said = said.iter().find(|e| e["code"] == "incomplete").expect("nothing is said of it");
+        let text = said["error"].as_str().unwrap();
+        assert!(text.contains(&name) && text.contains(&diff), "{args:?}: {text}");
+    }
+    let shown = lab.run(["diff", &name, "t"]);
+    assert!(shown.code < 5 && shown.stdout.contains("tree/d"), "{}{}", shown.stdout, shown.stderr);
+    // A complete one, and a medium as it is, need no such word.
+    lab.restored(["t", "--into", "whole"]);
+    crate::compare::same_by_rsync(&lab.path("tree"), &below(&lab.path("whole"), &lab.path("tree")));
+    lab.run(["copy", "--medium", "m", "--to", "all"]).ok();
 }

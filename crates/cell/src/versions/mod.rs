@@ -3,6 +3,7 @@
 pub(crate) mod away_media;
 pub(crate) mod clock;
 pub(crate) mod damaged;
+pub(crate) mod incomplete;
 pub(crate) mod lacking;
 pub mod leap;
 pub(crate) mod mirror_gaps;

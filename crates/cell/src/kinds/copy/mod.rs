@@ -62,6 +62,12 @@ impl Cell {
         let ears = Ears::new(observer);
         self.check_pages(&ears);
         let plan = self.copy_plan(request)?;
+        // What a medium has is copied as it is.
+        if plan.only_on.is_none()
+            && let Some(asked) = plan.versions.last()
+        {
+            self.say_incomplete(asked, &ears)?;
+        }
         let ids: Vec<VersionId> = plan.versions.iter().map(|v| v.id).collect();
         let _reading = self.hold_versions(&ids)?;
         if let Some(location) = &request.eject_to {

@@ -172,6 +172,7 @@ impl Cell {
         self.check_pages(ears);
         let version = self.version(&request.version)?;
         self.say_clock(&request.version, &version, ears)?;
+        self.say_incomplete(&version, ears)?;
         let mut view = self.view_to_restore(&request.version, &version, ears)?;
         // A wrong or missing key is said before anything is written.
         self.add_keys(&mut view, true)?;

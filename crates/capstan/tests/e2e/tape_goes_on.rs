@@ -90,3 +90,35 @@ fn a_file_that_changed_meanwhile_is_read_again() {
         lab.run(["verify", "t"]).ok();
     }
 }
+
+/// What was to be gone on with lies on a tape that nobody can bring: nothing is built on that, and it is said.
+#[test]
+fn what_lies_on_a_tape_that_is_gone_is_not_gone_on_with() {
+    for exported in [false, true] {
+        let lab = Lab::new();
+        let library = library(&lab, 1);
+        tree(&lab);
+        let failed = lab.backup(["tree", "--to", "vtape:vtl", "--name", "t"]);
+        assert!(failed["status"] != "completed" && failed["media"][0] == "V00001L9", "{failed:#}");
+        lab.run(["library", "unload", "vtape:vtl", "1"]);
+        if exported {
+            lab.run(["media", "export", "V00001L9", "--to", "bank"]).ok();
+        }
+        library.take("V00001L9").unwrap();
+        for _ in 0..if exported { 2 } else { 3 } {
+            lab.run(["vtl", "add-tape", "vtl"]).ok();
+        }
+        let done = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--resume"]);
+        let says =
+            |e: &Value| e["code"] == "no-base" && e["error"].to_string().contains("V00001L9");
+        let said = done["errors"].as_array().unwrap().iter().any(says);
+        assert_eq!(said, !exported, "{done:#}");
+        if exported {
+            // Somebody has it: that is built on, and brought for the restore.
+            library.put_in("V00001L9").unwrap();
+            lab.run(["library", "import", "vtape:vtl"]).ok();
+        }
+        assert_eq!(done["bytes_read"].as_u64().unwrap() < 100_000_000, exported, "{done:#}");
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
+}

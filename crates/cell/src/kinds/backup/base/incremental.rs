@@ -265,11 +265,7 @@ impl Cell {
     /// Opens a version and all that it builds on; an error if any segment of them cannot be opened.
     fn open_base(&self, base: &Version) -> Result<Based<'_>> {
         let mut view = VersionView::open(self, base.id)?;
-        let damaged = self.idb.damaged_places()?;
-        for place in &view.segments {
-            self.refuse_damaged(place, &damaged)?;
-            view.require_or_known_away(place)?;
-        }
+        self.require_to_build_on(&view)?;
         // A session without data is in the chain as well: without its end a restore does not know the version.
         for place in view.ends()? {
             view.require_or_known_away(&place)?;
@@ -285,6 +281,16 @@ impl Cell {
 }
 
 impl Cell {
+    /// Refuses a version of which any segment cannot be read: what is built on it would lack that, and the source has its files still.
+    pub(crate) fn require_to_build_on(&self, view: &VersionView<'_>) -> Result<()> {
+        let damaged = self.idb.damaged_places()?;
+        for place in &view.segments {
+            self.refuse_damaged(place, &damaged)?;
+            view.require_or_known_away(place)?;
+        }
+        Ok(())
+    }
+
     /// Refuses a segment that is only on media which the last verification found damaged, or on tapes that are not as they were last
     /// written: the source has its files still. What lies in a directory is opened, so it need not be taken from what is recorded.
     fn refuse_damaged(

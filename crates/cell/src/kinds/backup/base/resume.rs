@@ -12,7 +12,8 @@ use capstan_format::id::SessionId;
 use capstan_idb::{Object, Status, Version};
 
 use crate::Cell;
-use crate::error::Result;
+use crate::error::{Result, chain};
+use crate::process::birth;
 use crate::reading::contents::data_ranges;
 use crate::reading::version::VersionView;
 use crate::session::{Ears, is_consolidation};
@@ -172,10 +173,19 @@ pub(crate) fn resumable<'a>(
     }
     let Some(version) = newest.filter(|v| v.status == Status::Incomplete) else { return Ok(None) };
     let sessions = cell.idb.sessions_of_version(version.id)?;
-    let Some((parent, parent_started_us)) = sessions.last().map(|s| (s.id, s.started_us)) else {
-        return Ok(None);
-    };
+    let Some(last) = sessions.last() else { return Ok(None) };
+    let (parent, parent_started_us) = (last.id, last.started_us);
     let mut view = VersionView::open(cell, version.id)?;
+    // A run that goes on by itself on the next medium has just written what it goes on with.
+    let is_own = (last.pid, &last.birth) == (std::process::id(), &birth());
+    if !is_own && let Err(e) = cell.require_to_build_on(&view) {
+        let text = format!(
+            "the incomplete session is not gone on with, as what it has is not all at hand: {}",
+            chain(&e)
+        );
+        ears.say(Code::NoBase, "cell", &object.name, text);
+        return Ok(None);
+    }
     // Where times prove nothing, checksums tell what an earlier run has.
     let opened =
         cell.add_keys(&mut view, false).and_then(|()| Ok(Merged::with_sums(view.into_rows())?));

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::changed_media::on_tape;
 use crate::compare::same_by_rsync;
 use crate::support::{Lab, Run, below, finish, noise};
 
@@ -197,4 +198,36 @@ fn a_blank_tape_that_can_be_written_anew_is_taken_before_a_worm_tape() {
     assert_eq!(done["media"][0], "A00001LZ");
     // It goes on on one that was begun.
     assert_eq!(backed_up(&lab, "--full")["media"][0], "A00001LZ");
+}
+
+/// What a killed session left at the end of a WORM tape stays there, and nothing can follow it: the tape is not loaded for that again.
+#[test]
+fn a_worm_tape_that_ends_in_what_a_session_left_is_full() {
+    let lab = Lab::new();
+    library(&lab, "lto-9", &["A00001LZ", "A00002LZ", "A00003LZ", "A00004L9"]);
+    lab.backed_up(["tree", "--to", "vtape:vtl?tape=A00001LZ", "--name", "t"]);
+    run(&lab, "pool create p").ok();
+    run(&lab, "media init vtape:vtl?tape=A00002LZ --pool p").ok();
+    run(&lab, "media init vtape:vtl?tape=A00003LZ --pool p").ok();
+    for tape in ["A00001LZ", "A00002LZ"] {
+        on_tape(&lab.path("vtl"), tape, |drive| {
+            drive.locate_end().unwrap();
+            drive.write_block(&[7; 4096]).unwrap();
+            drive.sync().unwrap();
+        });
+    }
+    let states = || -> Vec<String> {
+        ["A00001LZ", "A00002LZ"].map(|tape| crate::changed_media::state(&lab, tape)).into()
+    };
+    assert_eq!(states(), ["appendable", "free"]);
+    let done = backed_up(&lab, "--full");
+    assert_eq!(done["media"][0], "A00004L9", "{done}");
+    let of_pool = lab.backed_up(["tree", "--to", "pool:p", "--name", "u"]);
+    assert_eq!(of_pool["media"][0], "A00003LZ", "{of_pool}");
+    assert_eq!(states(), ["full", "full"]);
+    let before = ["A00001LZ", "A00002LZ"].map(|tape| loads(&lab, tape));
+    backed_up(&lab, "--full");
+    lab.backed_up(["tree", "--to", "pool:p", "--name", "u"]);
+    assert_eq!(before, ["A00001LZ", "A00002LZ"].map(|tape| loads(&lab, tape)));
+    comes_back(&lab);
 }

@@ -27,6 +27,9 @@ pub(crate) fn why_next(e: &CellError) -> Option<&'static str> {
         CellError::Changed(_) => Some(NOT_AS_WRITTEN),
         e if e.is_unreadable() => Some(CANNOT_BE_READ),
         CellError::Device(DeviceError::TapeHeaderLost { .. }) => Some("is damaged"),
+        CellError::Device(e) if matches!(e.of_tape(), Some(TapeError::Worm { .. })) => {
+            Some("is WORM and ends in what a session left")
+        }
         _ => None,
     }
 }

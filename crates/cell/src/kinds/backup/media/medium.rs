@@ -25,8 +25,8 @@ use crate::media::libraries::{is_of, libraries_of};
 use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes};
 use crate::observe::{Observer, Silent};
 use crate::request::BackupRequest;
-use crate::session::Ears;
 use crate::session::waited::is_ours;
+use crate::session::{Ears, now_us};
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
 use crate::supply::tape_arrays::is_of_libraries;
@@ -406,8 +406,8 @@ impl Cell {
                     true => self.known_members().even_unfit(),
                     false => self.known_members(),
                 };
-                let opened =
-                    self.devices.writable_known(address, new, wanted.block_size, &known)?;
+                let opened = self.devices.writable_known(address, new, wanted.block_size, &known);
+                let opened = opened.map_err(|e| self.note_ended(address, there, e))?;
                 let device = self.judged(address, opened)?;
                 if address.is_tape() {
                     self.refuse_poor(device.medium().header().medium)?;
@@ -432,6 +432,18 @@ impl Cell {
                 Ok((Member::new(device, header), held))
             }
         }
+    }
+
+    /// The error of a tape that cannot be opened to write. One that is WORM and ends in what a session left is full from now on: no
+    /// session loads it again in vain.
+    fn note_ended(&self, address: &Address, there: Option<MediumId>, e: DeviceError) -> CellError {
+        let is_ended = address.is_tape() && matches!(e.of_tape(), Some(TapeError::Worm { .. }));
+        let Some(medium) = there.filter(|_| is_ended) else { return e.into() };
+        match self.idb.medium(medium) {
+            Ok(Some(_)) => self.idb.set_medium_full(medium, now_us()).err().map(CellError::from),
+            _ => None,
+        }
+        .unwrap_or_else(|| e.into())
     }
 
     /// Lets the next segment have a number that none has that is recorded: where that one is gone from the medium, another one in its

@@ -44,6 +44,7 @@ pub use drives::seen_tapes::{SeenTape, TapeIs};
 pub use drives::tape_requests::TapeRequest;
 pub use error::IdbError;
 pub use media::copies::CopyOf;
+pub use media::leaving::LeavingTape;
 pub use media::lost::{Loss, LostData, torn};
 pub use media::managed::{ExportedTape, Holdings, Management};
 pub use media::pools::{Allocation, Pool, RotationSet};

@@ -5,7 +5,7 @@
 mod common;
 
 use capstan_format::id::MediumId;
-use capstan_idb::{ExportedTape, Idb};
+use capstan_idb::{ExportedTape, Idb, LeavingTape};
 use common::*;
 
 #[test]
@@ -57,4 +57,37 @@ fn tapes_of_an_array_go_and_come_one_by_one() {
     assert_eq!(idb.management(array).unwrap().tapes_out[1], tape);
     idb.remove_medium(array).unwrap();
     assert_eq!(idb.exported_media().unwrap(), []);
+}
+
+#[test]
+fn a_tape_is_to_leave_until_it_did_or_its_medium_is_taken_back() {
+    let (_dir, idb) = begun();
+    let medium = MediumId(nth(1));
+    let tapes = ["A", "B", "C"].map(|tape| format!("vtape:/v?tape={tape}"));
+    let ask = |tapes: &[String]| {
+        for (tape, asked_us) in tapes.iter().zip(1..) {
+            let of = LeavingTape { medium, tape: tape.clone(), asked_us, to: "bank".to_owned() };
+            idb.put_leaving(&of).unwrap();
+            idb.put_leaving(&of).unwrap();
+        }
+    };
+    let asked = || -> Vec<String> {
+        let all = idb.leaving().unwrap().into_iter();
+        all.map(|of| format!("{} {} {}", of.tape, of.asked_us, of.to)).collect()
+    };
+    ask(&tapes);
+    assert_eq!(asked()[0], "vtape:/v?tape=A 1 bank");
+    assert_eq!(asked().len(), 3);
+    idb.export_tape(medium, &tapes, &tapes[0], (7, "cellar")).unwrap();
+    assert_eq!(asked().len(), 2);
+    idb.return_tapes(medium, &tapes, &tapes[1..2]).unwrap();
+    assert_eq!(asked(), ["vtape:/v?tape=C 3 bank"]);
+    idb.set_medium_exported(medium, Some((8, "bank"))).unwrap();
+    assert_eq!(asked().len(), 0);
+    ask(&tapes[..1]);
+    idb.set_medium_exported(medium, None).unwrap();
+    assert_eq!(asked().len(), 0);
+    ask(&tapes);
+    idb.remove_medium(medium).unwrap();
+    assert_eq!(asked().len(), 0);
 }

@@ -67,6 +67,7 @@ fn vault_lines(list: &[ToVault]) -> String {
                 "exported, to be taken out"
             }
             (Vaulting::Exported, _) => "exported, and still here",
+            (Vaulting::Asked, _) => "to leave by --eject-to, and still here",
             (Vaulting::Full, _) => "full",
             (Vaulting::Closed, _) => "its pool appends nothing",
             (Vaulting::Rotated, _) => "its day is over",

@@ -230,6 +230,21 @@ fn of_many_tapes_those_come_out_that_have_room() {
     assert!(warned.contains("no free mail slot for V00003L9"), "{done}");
     let out = media(&lab).into_iter().filter(|(_, state)| state == "exported").count();
     assert_eq!(out, 2);
+    // The morning's list has those too that stay, until they are out.
+    let vaulted = || -> Vec<(String, String, String)> {
+        let list = lab.run(["media", "vault", "--json"]).ok().stdout.clone();
+        let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+        let rows = list["to_vault"].as_array().unwrap().iter();
+        let text = |v: &serde_json::Value| v.as_str().unwrap().to_owned();
+        rows.map(|row| (text(&row["barcode"]), text(&row["to"]), text(&row["why"]))).collect()
+    };
+    let mut expected: Vec<_> = (1..=tapes).map(|n| (barcode(n), "box 7".to_owned())).collect();
+    let why = |n: usize| if n <= 2 { "exported" } else { "asked" }.to_owned();
+    let expected: Vec<_> =
+        expected.drain(..).zip(1..).map(|((tape, to), n)| (tape, to, why(n))).collect();
+    assert_eq!(vaulted(), expected);
+    let text = lab.run(["media", "vault"]).ok().stdout.clone();
+    assert!(text.contains("to leave by --eject-to, and still here"), "{text}");
     // The commands that it names work as they are: each after the mail slots were emptied.
     let exports: Vec<&str> =
         warned.split('`').filter(|part| part.starts_with("capstan ")).collect();
@@ -244,6 +259,30 @@ end");
     }
     let out = media(&lab).into_iter().filter(|(_, state)| state == "exported").count();
     assert_eq!(out, tapes);
+    assert!(vaulted().iter().all(|(.., why)| why == "exported"), "{:?}", vaulted());
+}
+
+/// A tape that was to leave goes where it was to go, or stays if that is said.
+#[test]
+fn a_tape_that_was_to_leave_goes_later_or_is_kept() {
+    let lab = Lab::new();
+    let design = Design { mail_slots: 0, ..library_of(1, 3) };
+    Library::create(&lab.path("vtl"), &design, 3).unwrap();
+    lab.file("tree/a", [1; 100_000]);
+    let vaulted = || lab.run(["media", "vault"]).ok().stdout.clone();
+    let places = || {
+        let list = lab.run(["media", "list", "--json"]).ok().rows();
+        list.iter().map(|m| m["exported_to"].to_string()).collect::<Vec<_>>()
+    };
+    let backup = ["tree", "--to", "vtape:vtl", "--name", "t", "--eject-to", "box 7"];
+    lab.backup(backup);
+    assert!(vaulted().contains("box 7"), "{}", vaulted());
+    lab.run(["media", "import", "vtape:vtl?tape=V00001L9"]).ok();
+    assert!(!vaulted().contains("box 7"), "{}", vaulted());
+    lab.backup(backup);
+    assert!(vaulted().contains("box 7"), "{}", vaulted());
+    lab.run(["media", "export", "V00001L9"]).ok();
+    assert_eq!(places(), ["\"box 7\""]);
 }
 
 /// Runs a command that a message suggests, as a shell has it.

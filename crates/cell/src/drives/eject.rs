@@ -6,15 +6,17 @@ use capstan_devices::DeviceError;
 use capstan_devices::address::TapeAddress;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::MediumId;
+use capstan_idb::LeavingTape;
 use capstan_tape::changer::{Held, Place};
 
 use crate::Cell;
 use crate::drives::library;
 use crate::error::{Result, chain};
+use crate::media::tape_name;
 use crate::observe::Observer;
 use crate::report::Report;
 use crate::report::Retired;
-use crate::session::Ears;
+use crate::session::{Ears, now_us};
 
 impl Cell {
     /// Brings the tapes out that a session wrote; instead of one that was retired since, those with its copies. What does not work
@@ -55,6 +57,9 @@ impl Cell {
                     }
                 }
                 Err(e) => warn(format!("its tapes were not brought out: {}", chain(&e))),
+            }
+            if let Err(e) = self.note_leaving(&tapes, location) {
+                warn(format!("which tapes are to be brought out is not recorded: {}", chain(&e)));
             }
         }
         let mut said = Report::default();
@@ -107,6 +112,18 @@ impl Cell {
         })?;
         let what = (!out.is_empty()).then(|| format!("to be taken out: {}", out.join(", ")));
         Ok(Brought { what, stay, mail_slots: mail_slots as usize })
+    }
+
+    /// Has the tapes on record that are to leave and did not: whoever goes to the vault brings them.
+    fn note_leaving(&self, tapes: &[(MediumId, TapeAddress)], location: &str) -> Result<()> {
+        for (medium, tape) in tapes.iter().filter(|(_, tape)| tape.tape.is_some()) {
+            let tape = tape_name(tape);
+            if self.idb.management(*medium)?.tape_exported(&tape).is_none() {
+                let (asked_us, to) = (now_us(), location.to_owned());
+                self.idb.put_leaving(&LeavingTape { medium: *medium, tape, asked_us, to })?;
+            }
+        }
+        Ok(())
     }
 
     /// How tapes come out for which there was no room: by as many at a time as there are mail slots, or by hand.

@@ -35,4 +35,5 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (31, "lost members", include_str!("../../migrations/0031_lost_members.sql")),
     (32, "exported tapes", include_str!("../../migrations/0032_exported_tapes.sql")),
     (33, "lost members since", include_str!("../../migrations/0033_lost_members_since.sql")),
+    (34, "leaving tapes", include_str!("../../migrations/0034_leaving_tapes.sql")),
 ];

@@ -4,6 +4,7 @@ use capstan_format::id::MediumId;
 
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault};
+use crate::media::leaving;
 use crate::media::managed::{ExportedTape, Management, ensure, tapes_of};
 use crate::{Result, sql};
 
@@ -81,8 +82,9 @@ impl Idb {
     }
 }
 
-/// Forgets which tapes of an array left the house.
+/// Forgets which tapes of an array left the house, and which of a medium are to.
 pub(crate) async fn forget(conn: &mut Conn<'_>, array: &str) -> std::result::Result<(), Fault> {
+    leaving::forget(conn, array, None).await?;
     let sql = "DELETE FROM exported_tapes WHERE medium_id = $1";
     sql::query(sql).bind(array).execute(conn).await?;
     Ok(())
@@ -128,6 +130,7 @@ async fn put(
     array: &str,
     out: &ExportedTape,
 ) -> std::result::Result<(), Fault> {
+    leaving::forget(conn, array, Some(&out.tape)).await?;
     sql::query(
         "INSERT INTO exported_tapes (medium_id, tape, exported_us, exported_to) \
          VALUES ($1, $2, $3, $4) ON CONFLICT (medium_id, tape) DO UPDATE SET \
@@ -149,6 +152,7 @@ async fn remove(
 ) -> std::result::Result<(), Fault> {
     let sql = "DELETE FROM exported_tapes WHERE medium_id = $1 AND tape = $2";
     for tape in tapes {
+        leaving::forget(conn, array, Some(tape)).await?;
         sql::query(sql).bind(array).bind(tape).execute(&mut *conn).await?;
     }
     Ok(())

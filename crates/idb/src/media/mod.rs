@@ -6,6 +6,7 @@ pub(crate) mod exported;
 pub(crate) mod forget;
 pub(crate) mod known;
 pub(crate) mod lacks;
+pub(crate) mod leaving;
 pub(crate) mod lost;
 pub(crate) mod managed;
 pub(crate) mod pools;

@@ -135,7 +135,7 @@ pub enum LibraryCommand {
         /// The tapes
         #[arg(value_name = "BARCODE", required = true)]
         barcodes: Vec<String>,
-        /// Where they go [default: the vault of their pool]
+        /// Where they go [default: where --eject-to was to bring them, or the vault of their pool]
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         location: String,
     },

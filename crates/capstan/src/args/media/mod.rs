@@ -69,10 +69,11 @@ Examples:
   capstan media vault scsi:/dev/sg3
   capstan media vault --json | jq -r '.to_vault[] | select(.exported == null) | .barcode'
 
-To vault: tapes that were exported and are in the library still; and media of pools that have a vault (`capstan pool set POOL
---vault LOCATION`) when they take no more: they are full, the pool appends nothing (--not-appendable), the day of their rotation
-set is over, or somebody put them into a mail slot. Not as long as a session uses them. `capstan library export` brings tapes to
-the mail slots, and records that they go to their pool's vault.
+To vault: tapes that were exported and are in the library still; tapes that --eject-to could not bring out, as no mail slot was
+free; and media of pools that have a vault (`capstan pool set POOL --vault LOCATION`) when they take no more: they are full, the
+pool appends nothing (--not-appendable), the day of their rotation set is over, or somebody put them into a mail slot. Not as long
+as a session uses them. `capstan library export` brings tapes to the mail slots, and records where they go. One that --eject-to was
+to bring out stays in the house if `capstan media import DEVICE` takes it back.
 
 To fetch: exported media on which nothing must stay, so that they can be used again, and tapes for which sessions wait. A medium
 with the last complete version of an object stays outside, as pools do not recycle it. `capstan library import` takes tapes in.
@@ -288,7 +289,7 @@ pub enum MediaCommand {
         /// Its label, the first digits of its id, or its device; of an array also the device of one of its tapes, which goes alone
         #[arg(value_name = "MEDIUM")]
         medium: String,
-        /// Where it goes [default: the vault of its pool]
+        /// Where it goes [default: where --eject-to was to bring it, or the vault of its pool]
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         to: String,
         /// Print one JSON object

@@ -118,7 +118,8 @@ impl Cell {
         self.medium_info(&medium)
     }
 
-    /// Records that a medium leaves the house: for that place, or, where none is named, for the vault of its pool. A tape of an array
+    /// Records that a medium leaves the house: for that place, or, where none is named, for where a session was to bring it, or the
+    /// vault of its pool. A tape of an array
     /// that is named by its device leaves alone.
     pub fn media_export(&self, name: &str, to: &str) -> Result<MediumInfo> {
         check_location(to)?;
@@ -138,7 +139,10 @@ impl Cell {
         to: &str,
     ) -> Result<()> {
         let vault = match to.trim() {
-            "" => self.vault_of(medium)?.unwrap_or_default(),
+            "" => match self.leaves_to(medium, tape)? {
+                Some(to) => to,
+                None => self.vault_of(medium)?.unwrap_or_default(),
+            },
             to => to.to_owned(),
         };
         match tape {

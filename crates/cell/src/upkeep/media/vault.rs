@@ -1,13 +1,13 @@
 //! What is carried between libraries and vaults: the media that belong outside, and those that are wanted back.
 //!
-//! A medium belongs outside when it was exported and is here still, or when it takes no more and its pool has a vault. It is wanted back
+//! A medium belongs outside when it was exported and is here still, when a session was to bring it out and could not, or when it takes no more and its pool has a vault. It is wanted back
 //! when nothing on it must stay, so that it can be used again, or when a session waits for it. Each host lists the media that it had
 //! last, so that each is in the list of one host only; media of other cells are in none.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use capstan_devices::address::{Address, LibraryName};
+use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_format::id::VersionId;
 use capstan_idb::{Medium, Pool};
@@ -19,7 +19,7 @@ use crate::drives::library;
 use crate::drives::tapes_wanted::TapeWanted;
 use crate::error::{Result, chain};
 use crate::media::hosts::other_host;
-use crate::media::{Condition, MediumInfo, MediumState, TapeAt};
+use crate::media::{Condition, MediumInfo, MediumState, TapeAt, tape_name};
 use crate::session::{host, now_us};
 use crate::supply::allocate::local_date;
 
@@ -59,6 +59,8 @@ pub struct ToVault {
 pub enum Vaulting {
     /// It was exported, and is here still.
     Exported,
+    /// A session was to bring it out, and it is here still.
+    Asked,
     /// It has no room left.
     Full,
     /// Its pool appends nothing to it.
@@ -96,6 +98,7 @@ impl Vaulting {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Exported => "exported",
+            Self::Asked => "asked",
             Self::Full => "full",
             Self::Closed => "closed",
             Self::Rotated => "rotated",
@@ -131,11 +134,14 @@ impl Cell {
             self.idb.pools()?.into_iter().map(|pool| (pool.name.clone(), pool)).collect();
         let mut judge = Judge::new(self)?;
         let mut asked = HashMap::new();
+        let leaving: HashMap<String, String> =
+            self.idb.leaving()?.into_iter().map(|of| (of.tape, of.to)).collect();
         for info in &media {
             let pool = info.management.pool.as_ref().and_then(|name| pools.get(name));
             let vault = pool.and_then(|pool| pool.vault.as_deref());
             let is_out = info.management.exported_us.is_some();
-            if !is_out && vault.is_none() {
+            let leaves = |tape: &TapeAt| leaving.get(&tape.device);
+            if !is_out && vault.is_none() && !info.tapes.iter().any(|tape| leaves(tape).is_some()) {
                 continue;
             }
             let tapes = carried(info, library);
@@ -160,12 +166,15 @@ impl Cell {
                 if is_wanted || !what.is_here() || judge.is_in_use(&what) {
                     continue;
                 }
-                let why = match (what.is_out(), pool) {
-                    (true, _) => Some(Vaulting::Exported),
-                    (false, Some(_)) => judge.vaulting(&what),
-                    (false, None) => None,
+                let leaves = what.tape.as_ref().and_then(leaves).filter(|_| !what.is_out());
+                let why = match (what.is_out(), leaves, vault) {
+                    (true, ..) => Some(Vaulting::Exported),
+                    (false, Some(_), _) => Some(Vaulting::Asked),
+                    (false, None, Some(_)) => judge.vaulting(&what),
+                    (false, None, None) => None,
                 };
                 let to = Some(what.location()).filter(|to| !to.is_empty());
+                let to = to.or_else(|| leaves.cloned());
                 let to = to.or_else(|| vault.map(str::to_owned)).unwrap_or_default();
                 report.to_vault.extend(why.map(|why| ToVault { what, to, why }));
             }
@@ -174,6 +183,19 @@ impl Cell {
         report.unasked = unasked.collect();
         report.sort();
         Ok(report)
+    }
+
+    /// Where a session was to bring a medium, or that tape of it.
+    pub(crate) fn leaves_to(
+        &self,
+        medium: &Medium,
+        tape: Option<&TapeAddress>,
+    ) -> Result<Option<String>> {
+        let tape = tape.map(tape_name);
+        let mut leaving = self.idb.leaving()?.into_iter();
+        let of = leaving
+            .find(|of| of.medium == medium.id && tape.as_ref().is_none_or(|tape| of.tape == *tape));
+        Ok(of.map(|of| of.to))
     }
 
     /// The vault of a medium's pool.

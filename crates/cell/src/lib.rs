@@ -41,8 +41,8 @@ mod versions;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use capstan_devices::directory::mounts::MountTables;
 use capstan_devices::host::DeviceHost;
-use capstan_devices::mounts::MountTables;
 use capstan_engine::entropy::Entropy;
 use capstan_format::id::CellId;
 use capstan_idb::Idb;

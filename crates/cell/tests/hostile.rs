@@ -14,7 +14,7 @@ use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::Report;
 use capstan_cell::request::{Overwrite, RestoreRequest, RestoreTo, VersionName};
-use capstan_devices::file::FileDevice;
+use capstan_devices::directory::FileDevice;
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::stream::squeeze::{Compression, Ladder, Squeeze};
 use capstan_disk_agent::stream::{StreamOptions, StreamWriter};

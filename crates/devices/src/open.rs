@@ -4,16 +4,17 @@ use std::cell::Cell;
 
 use capstan_format::record::MediumHeader;
 
-use crate::address::{Address, TapeAddress};
-use crate::file::FileDevice;
-use crate::held::HeldMedium;
+use crate::address::{Address, SpoolPlan, TapeAddress};
+use crate::directory::FileDevice;
+use crate::drives::Wanted;
 use crate::host::DeviceHost;
 use crate::medium::OpenMedium;
+use crate::medium::held::HeldMedium;
 use crate::rait::make;
 use crate::rait::open::{ArrayDevice, KnownMembers};
 use crate::rait::placed::Placed;
-use crate::tape::{self, SpoolPlan, SpooledTape, Tape, TapeDevice, Wanted};
-use crate::{Device, DeviceError, rait};
+use crate::tape::{self, SpooledTape, TapeDevice};
+use crate::{Device, DeviceError, LostMember, rait};
 
 impl DeviceHost {
     /// Opens the medium on a device to read.
@@ -26,14 +27,8 @@ impl DeviceHost {
         }
     }
 
-    /// Has the tapes of a medium waited for from here on, as long as they are only read: where others have them, or all drives
-    /// ([`crate::queue`]).
-    pub fn wait_for(&self, address: &Address) {
-        address.tapes().iter().for_each(|tape| Tape::of(self, tape).be_patient());
-    }
-
     /// Opens a medium that is known to read, where it was last seen. That it is this one is certain only of a drive that stands
-    /// alone: the operator is asked for its tape. Tapes and drives that others have are waited for ([`crate::queue`]).
+    /// alone: the operator is asked for its tape. Tapes and drives that others have are waited for ([`crate::state::queue`]).
     pub fn known(&self, address: &Address, wanted: Wanted) -> Result<OpenMedium, DeviceError> {
         self.wait_for(address);
         match address {
@@ -116,7 +111,7 @@ impl DeviceHost {
     }
 
     /// A member of an array, to be given up.
-    pub(crate) fn writable_member(&self, address: &Address) -> Result<Writable, DeviceError> {
+    fn writable_member(&self, address: &Address) -> Result<Writable, DeviceError> {
         let nobody = || Err(std::io::ErrorKind::NotFound.into());
         match address {
             Address::File(path) => Ok(Writable::File(FileDevice::open_member(path, nobody, None)?)),
@@ -125,31 +120,6 @@ impl DeviceHost {
             }
             // An array that is a member was judged with the one that it is of.
             other => Ok(self.writable(other, nobody, None)?.device),
-        }
-    }
-
-    /// Whether it is a drive that stands alone: somebody puts its tapes in by hand.
-    pub fn is_by_hand(&self, tape: &TapeAddress) -> Result<bool, DeviceError> {
-        Ok(tape.tape.is_none() && self.library(&tape.library)?.elements().slots == 0)
-    }
-
-    /// Refuses an address that names a drive which its library does not have. Of a library that is away it is not known.
-    pub fn refuse_no_drive(&self, address: &Address) -> Result<(), DeviceError> {
-        for tape in address.tapes() {
-            if let Some(drive) = tape.drive
-                && let Ok(library) = self.library(&tape.library)
-            {
-                library.elements().refuse_no_drive(library.name(), drive)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// A tape of a library is named by its barcode.
-    pub(crate) fn named<'a>(&self, tape: &'a TapeAddress) -> Result<&'a TapeAddress, DeviceError> {
-        match tape.tape.is_some() || self.is_by_hand(tape)? {
-            true => Ok(tape),
-            false => Err(DeviceError::WhichTape(tape.to_string())),
         }
     }
 }
@@ -226,7 +196,7 @@ impl Writable {
     }
 
     /// The members of an array that are not written: they are not there, or not fit for it.
-    pub fn lost_members(&self) -> Vec<rait::LostMember> {
+    pub fn lost_members(&self) -> Vec<LostMember> {
         match self {
             Self::Array(array) => array.device.lost().lock().clone(),
             Self::File(_) | Self::Tape(..) => Vec::new(),
@@ -277,7 +247,9 @@ impl Writable {
         match self {
             Self::File(device) => device.erase(secure),
             Self::Tape(device, _) => device.erase(secure).map(|()| Vec::new()),
-            Self::Array(array) => array.erase(secure),
+            Self::Array(array) => {
+                array.erase(&|host, member| host.writable_member(member)?.erase(secure))
+            }
         }
     }
 
@@ -289,7 +261,9 @@ impl Writable {
                 device.replace_header(header)
             }
             Self::Tape(device, _) => device.begin_anew(header),
-            Self::Array(array) => array.begin_anew(&header.as_array()),
+            Self::Array(array) => array.begin_anew(&header.as_array(), &|host, member, header| {
+                host.writable_member(member)?.begin_anew(header)
+            }),
         }
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use capstan_devices::address::{Address, LibraryName};
 use capstan_devices::host::DeviceHost;
+use capstan_devices::ledger::Event;
 use capstan_devices::operator::{Operator, Refused};
 use capstan_devices::queue::Patience;
-use capstan_devices::tape::ledger::Event;
 use capstan_devices::{Device, DeviceError};
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::keys::Key32;

@@ -3,8 +3,8 @@
 mod catalogs;
 mod common;
 
-use capstan_devices::faulty::FaultyStorage;
-use capstan_devices::storage::Storage;
+use capstan_devices::directory::faulty::FaultyStorage;
+use capstan_devices::medium::storage::Storage;
 use capstan_disk_agent::stream::squeeze::Compression;
 use capstan_format::block::{HEADER_LEN, MaHeader};
 use capstan_format::catalog::rebuild;

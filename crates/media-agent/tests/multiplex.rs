@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use capstan_devices::faulty::FaultyStorage;
+use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_disk_agent::stream::squeeze::Compression;
 use capstan_format::catalog::Contents;
 use capstan_format::codec::Method;

@@ -5,8 +5,8 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use capstan_devices::faulty::FaultyStorage;
-use capstan_devices::storage::Storage;
+use capstan_devices::directory::faulty::FaultyStorage;
+use capstan_devices::medium::storage::Storage;
 use capstan_disk_agent::stream::squeeze::Compression;
 use capstan_format::id::SegmentNumber;
 use capstan_media_agent::read::scan::scan;

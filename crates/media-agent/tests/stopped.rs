@@ -2,7 +2,7 @@
 
 mod common;
 
-use capstan_devices::faulty::FaultyStorage;
+use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_devices::operator;
 use capstan_disk_agent::stream::squeeze::Compression;
 use capstan_media_agent::read::error::ReadError;

@@ -2,7 +2,7 @@
 
 use capstan_cell::CellError;
 use capstan_cell::library::{self, DriveStatus, Exported, Inventoried, LibraryStatus, Moved};
-use capstan_devices::library::Seen;
+use capstan_devices::host::library::Seen;
 use capstan_engine::message::path_text;
 use capstan_idb::TapeIs;
 use capstan_tape::changer::{Held, Place};

@@ -2,8 +2,7 @@
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
-use capstan_devices::attached::NewAttachment;
-use capstan_devices::medium::OpenMedium;
+use capstan_devices::medium::{NewAttachment, OpenMedium};
 use capstan_engine::message::Code;
 use capstan_format::attachment::{Attachment, AttachmentKind};
 use capstan_format::id::{MediumId, SegmentId};

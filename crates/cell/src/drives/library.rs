@@ -7,7 +7,7 @@ pub(crate) mod known;
 use capstan_devices::DeviceError;
 use capstan_devices::address::LibraryName;
 use capstan_devices::host::DeviceHost;
-use capstan_devices::library::Seen;
+use capstan_devices::host::library::Seen;
 use capstan_tape::changer::{DriveInfo, Elements, Held, Place, is_spare};
 use capstan_tape::{Changer, TapeError};
 

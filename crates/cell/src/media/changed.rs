@@ -12,8 +12,7 @@ use std::path::Path;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::held::HeldMedium;
-use capstan_devices::medium::OpenMedium;
+use capstan_devices::medium::{HeldMedium, OpenMedium};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::FormatError;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};

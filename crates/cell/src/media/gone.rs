@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use capstan_devices::address::Address;
 use capstan_devices::medium::OpenMedium;
-use capstan_devices::storage::SegmentSize;
+use capstan_devices::medium::storage::SegmentSize;
 use capstan_format::id::{ObjectId, SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{Claim, Management, Medium, Segment};
 

@@ -20,10 +20,10 @@ pub(crate) mod whereabouts;
 use std::path::Path;
 
 use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::drives::Wanted;
 use capstan_devices::host::DeviceHost;
 use capstan_devices::medium::OpenMedium;
-use capstan_devices::storage::Recorded;
-use capstan_devices::tape::Wanted;
+use capstan_devices::medium::storage::Recorded;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_format::keys::PairId;

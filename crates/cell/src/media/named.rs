@@ -7,8 +7,8 @@ use std::path::Path;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::directory::mounts::whole;
 use capstan_devices::medium::OpenMedium;
-use capstan_devices::mounts::whole;
 use capstan_format::id::MediumId;
 use capstan_idb::{ID_DIGITS_LEAST, Medium};
 

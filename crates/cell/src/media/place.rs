@@ -7,10 +7,10 @@ use std::path::Path;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::file::{InDirectory, look_in};
+use capstan_devices::directory::mounts::{MountTables, whole};
+use capstan_devices::directory::{InDirectory, look_in};
 use capstan_devices::host::DeviceHost;
 use capstan_devices::medium::OpenMedium;
-use capstan_devices::mounts::{MountTables, whole};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 

@@ -7,7 +7,6 @@
 //!
 //! A medium of a set that has all its media is expired when its turn comes ([`crate::supply::turns`]).
 
-use capstan_devices::tape::Trial;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, Pool, RotationSet};
@@ -165,7 +164,7 @@ impl Cell {
                 let refused = |why| CellError::NoMedium(format!("{} {why}", info.medium.label));
                 now.held.map_or(Ok(()), |why| Err(refused(why)))
             };
-            let trial = Trial::of(&self.devices, &medium.device.parse()?);
+            let trial = self.devices.trial(&medium.device.parse()?);
             let device = self.hold_now(&medium)?;
             medium = self.recycle_held(device, &medium, &may_go)?.medium;
             trial.keep();

@@ -7,12 +7,10 @@
 use std::collections::{HashMap, VecDeque};
 
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
-use capstan_devices::held::HeldMedium;
+use capstan_devices::address::{Address, ArrayAddress, LibraryName, TapeAddress};
 use capstan_devices::host::DeviceHost;
-use capstan_devices::rait::address::ArrayAddress;
+use capstan_devices::medium::HeldMedium;
 use capstan_devices::rait::{drives, make};
-use capstan_devices::tape::Trial;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
@@ -107,7 +105,7 @@ impl Cell {
 
     /// Opens an array if all its members can be written.
     fn open_whole(&self, address: &Address, wanted: &Wanted, hold: bool) -> Result<Opened> {
-        let trial = Trial::of(&self.devices, address);
+        let trial = self.devices.trial(address);
         let mut opened = self.open_named(address, wanted, hold, &Silent)?;
         if let Some(of) = opened.0.device.take_lost().into_iter().next() {
             let (member, why) = (of.name(), of.error);
@@ -175,7 +173,7 @@ impl Cell {
             while let Some(candidate) = tapes.as_mut().and_then(|tapes| tapes.pop_front()) {
                 let tape = library.with_tape(&candidate.barcode);
                 let tape = TapeAddress { drive: library.drive, ..tape };
-                let trial = Trial::of(&self.devices, &Address::Tape(tape.clone()));
+                let trial = self.devices.trial(&Address::Tape(tape.clone()));
                 match self.holds_nothing(&candidate, &tape) {
                     Ok(given_up) => {
                         trial.keep();

@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::host::DeviceHost;
-use capstan_devices::tape::Trial;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, TapeIs};
@@ -103,7 +102,7 @@ impl Cell {
             }
             let address = Address::Tape(tape.clone());
             // What will not do is looked at once more, before its drive is given back.
-            let trial = Trial::of(&self.devices, &address);
+            let trial = self.devices.trial(&address);
             match self.open_on_trial(&address, wanted) {
                 Err(e) => {
                     self.note_passed_over(&barcode, &e);

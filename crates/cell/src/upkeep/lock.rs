@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_catalog::version::chain;
 use capstan_devices::address::Address;
-use capstan_devices::held::HeldMedium;
+use capstan_devices::medium::HeldMedium;
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_format::lock::VersionLock;
 use capstan_idb::{Protection, Status, Version};
@@ -14,8 +14,7 @@ use crate::Cell;
 use crate::drives::attached::Content;
 use crate::error::{CellError, Result};
 use crate::media::{lacking_tapes, shown};
-use crate::session::local;
-use crate::session::now_us;
+use crate::session::{local, now_us};
 use crate::versions::protect::{VersionRef, not_past};
 
 /// What was locked.

@@ -11,9 +11,9 @@ use capstan_format::record::{MediumHeader, decode_record, encode_record};
 use capstan_tape::TapeError;
 
 use super::names::{HEADER_NAME, SUFFIX, segment_name, segment_number};
+use super::storage::Storage;
 use crate::DeviceError;
 use crate::error::io_error;
-use crate::storage::Storage;
 
 pub(crate) fn segments(
     storage: &dyn Storage,

@@ -1,11 +1,20 @@
 //! A medium of any kind, to read: a directory, a tape, or an array of them.
 //!
-//! Whatever a medium lies on shows itself as a [`Storage`]: the [header](`header`), and the segments under their [`names`].
+//! Whatever a medium lies on shows itself as a [`Storage`]: the [header](`header`), and the segments under their [`names`]. Who writes
+//! segments has a [`device`]; [`held`] is what else is done to a medium: removing segments and locking versions. [`attached`] is what lies
+//! on a tape beside segments, [`ends`] finds the end record of a segment on a member of an array.
 
+mod attached;
+pub(crate) mod device;
+pub(crate) mod ends;
 pub(crate) mod header;
+pub(crate) mod held;
 pub(crate) mod names;
+pub mod storage;
 
-use std::path::Path;
+pub use attached::NewAttachment;
+pub use held::{FoundLock, HeldMedium};
+
 use std::sync::Arc;
 
 use capstan_format::id::SegmentNumber;
@@ -16,9 +25,9 @@ use self::header::{
 };
 pub use self::names::HEADER_NAME;
 use self::names::{SUFFIX, segment_name};
+use self::storage::{ReadFile, Recorded, Storage};
 use crate::DeviceError;
 use crate::error::io_error;
-use crate::storage::{ReadFile, RealStorage, Recorded, Storage};
 
 /// A medium that was opened, to read. What it lies on, a directory, a tape or an array, makes no difference to who reads it.
 #[derive(Clone)]
@@ -30,13 +39,6 @@ pub struct OpenMedium {
 }
 
 impl OpenMedium {
-    /// Opens the medium in `path`.
-    pub fn open(path: &Path) -> Result<Self, DeviceError> {
-        let at = path.display().to_string();
-        let storage = RealStorage::open(path).map_err(|e| io_error("open", &at)(e))?;
-        Self::on(Arc::new(storage), &at)
-    }
-
     /// Opens the medium in a storage; `path` is what errors call it. A member of an array is none.
     pub fn on(storage: Arc<dyn Storage>, path: &str) -> Result<Self, DeviceError> {
         let medium = Self::member_on(storage, path)?;

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::address::ArrayAddress;
 use crate::DeviceError;
-use crate::address::{Address, LibraryName, TapeAddress};
+use crate::address::{Address, ArrayAddress, LibraryName, TapeAddress};
 use crate::host::DeviceHost;
 
 /// The drives of the libraries that an array's tapes lie in.

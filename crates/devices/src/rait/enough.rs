@@ -1,16 +1,15 @@
 //! Tapes of an array that are not in their libraries: as many are waited for as the array cannot be read without, whichever come.
 
-use super::address::ArrayAddress;
-use crate::address::{Address, TapeAddress};
+use crate::address::{Address, ArrayAddress, TapeAddress};
+use crate::drives::Tape;
 use crate::host::DeviceHost;
-use crate::operator::Refused;
-use crate::tape::Tape;
+use crate::state::operator::Refused;
 
 /// Waits until enough members of an array are there to read it, as long as somebody is asked for tapes. Those that lack then are not
 /// waited for when they are opened.
 pub(super) fn wait_for_enough(host: &DeviceHost, array: &ArrayAddress) {
     let address = Address::Array(array.clone());
-    let is_waited_for = |tape: &TapeAddress| Tape::of(host, tape).is_patient();
+    let is_waited_for = |tape: &TapeAddress| Tape::of(host.tapes(), tape).is_patient();
     let absent: Vec<TapeAddress> =
         address.tapes().into_iter().filter(|t| is_waited_for(t) && is_absent(host, t)).collect();
     let wanted: Vec<&TapeAddress> =
@@ -25,15 +24,15 @@ pub(super) fn wait_for_enough(host: &DeviceHost, array: &ArrayAddress) {
             all => format!("some of tapes {}, until the array has enough of them", all.join(", ")),
         };
         let devices: Vec<String> = wanted.iter().map(ToString::to_string).collect();
-        let idle = || host.core().tapes.give_back_idle();
+        let idle = || host.tapes().give_back_idle();
         // Where they do not come, opening the array says so.
         let _ = host.operator().insist_on_some(&devices, &library, &named, &idle, &mut || {
-            absent.iter().for_each(|tape| host.look_again(&tape.library));
+            absent.iter().for_each(|tape| host.tapes().look_again(&tape.library));
             is_enough(host, array).then_some(()).ok_or(Refused::Empty(()))
         });
     }
     for tape in absent.iter().filter(|tape| is_absent(host, tape)) {
-        Tape::of(host, tape).be_impatient();
+        Tape::of(host.tapes(), tape).be_impatient();
     }
 }
 

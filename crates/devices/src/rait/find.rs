@@ -4,9 +4,8 @@ use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 
-use super::address::ArrayAddress;
 use super::open::KnownMembers;
-use crate::address::{Address, TapeAddress};
+use crate::address::{Address, ArrayAddress, TapeAddress};
 
 /// A tape that is a member of an array, with its header.
 pub type FoundTape = (TapeAddress, MediumHeader);
@@ -163,7 +162,7 @@ mod tests {
             self.0.clone()
         }
 
-        fn unfit(&self, _: &super::super::open::Opened) -> Vec<(usize, String)> {
+        fn unfit(&self, _: &crate::rait::open::Opened) -> Vec<(usize, String)> {
             Vec::new()
         }
     }

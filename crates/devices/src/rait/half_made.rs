@@ -6,12 +6,11 @@ use std::path::PathBuf;
 
 use capstan_format::record::MediumHeader;
 
-use super::address::ArrayAddress;
 use super::drives;
 use super::make::{Claims, NewId, claims, make_one};
-use crate::address::{Address, TapeAddress};
+use crate::address::{Address, ArrayAddress, TapeAddress};
+use crate::directory::{self, InDirectory};
 use crate::error::io_error;
-use crate::file::{self, InDirectory};
 use crate::host::DeviceHost;
 use crate::{DeviceError, tape};
 
@@ -62,9 +61,9 @@ pub fn member_without_data(host: &DeviceHost, tape: &TapeAddress) -> Option<Medi
 
 fn look_at(host: &DeviceHost, address: &Address) -> Option<Found> {
     match address {
-        Address::File(path) => match file::look_in(path).ok()? {
+        Address::File(path) => match directory::look_in(path).ok()? {
             InDirectory::Nothing => Some(Found::Blank),
-            InDirectory::HeaderOnly => file::header_in(path).ok().map(Found::Made),
+            InDirectory::HeaderOnly => directory::header_in(path).ok().map(Found::Made),
             InDirectory::More => None,
         },
         Address::Tape(of) => {

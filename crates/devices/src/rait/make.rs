@@ -7,11 +7,10 @@ use std::path::PathBuf;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 
-use super::address::ArrayAddress;
 use crate::DeviceError;
-use crate::address::{Address, TapeAddress};
+use crate::address::{Address, ArrayAddress, TapeAddress};
+use crate::directory::{FileDevice, InDirectory, look_in};
 use crate::error::io_error;
-use crate::file::{FileDevice, InDirectory, look_in};
 use crate::host::DeviceHost;
 use crate::tape::Claim;
 

@@ -12,24 +12,24 @@ use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_tape::TapeError;
 
-use super::address::ArrayAddress;
 use super::device::RaitDevice;
 use super::drives::{self, Drives};
 use super::enough::wait_for_enough;
 use super::make::{is_blank_place, make};
 use super::placed::Placed;
 use super::storage::{RaitStorage, StoredMember};
-use super::{LostMember, unfinished};
-use crate::address::Address;
+use super::unfinished;
+use crate::address::{Address, ArrayAddress};
+use crate::directory::RealStorage;
+use crate::directory::{FileDevice, lock_header};
 use crate::error::io_error;
-use crate::file::{FileDevice, lock_header};
-use crate::held::HeldMedium;
 use crate::host::DeviceHost;
 use crate::medium::OpenMedium;
+use crate::medium::held::HeldMedium;
+use crate::medium::storage::Storage;
 use crate::null::NullDevice;
-use crate::storage::{RealStorage, Storage};
 use crate::tape::TapeDevice;
-use crate::{Device, DeviceError};
+use crate::{Device, DeviceError, LostMember};
 
 /// An array that was opened.
 pub struct Opened {
@@ -440,19 +440,27 @@ impl ArrayDevice {
         FileDevice::of_held(self.held)
     }
 
-    /// Erases all members, one after the other. All of them have to be there.
+    /// Erases all members, one after the other, each as `erase` does. All of them have to be there.
     /// Returns what was not overwritten, with why.
-    pub fn erase(self, secure: bool) -> Result<Vec<String>, DeviceError> {
+    pub(crate) fn erase(
+        self,
+        erase: &dyn Fn(&DeviceHost, &Address) -> Result<Vec<String>, DeviceError>,
+    ) -> Result<Vec<String>, DeviceError> {
         drop((self.device, self.held));
         let mut left = Vec::new();
         for member in &self.address.members {
-            left.append(&mut self.host.writable_member(member)?.erase(secure)?);
+            left.append(&mut erase(&self.host, member)?);
         }
         Ok(left)
     }
 
-    /// Gives up all that is on the members that are there, and gives the array another header.
-    pub fn begin_anew(self, header: &MediumHeader) -> Result<(), DeviceError> {
+    /// Gives up all that is on the members that are there, and gives the array another header. A tape is begun anew as
+    /// `begin_anew` does.
+    pub(crate) fn begin_anew(
+        self,
+        header: &MediumHeader,
+        begin_anew: &dyn Fn(&DeviceHost, &Address, &MediumHeader) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
         let address = Address::Array(self.address.clone());
         if !address.is_sequential() {
             let mut device = self.manage()?;
@@ -465,7 +473,7 @@ impl ArrayDevice {
             if !self.lost.contains(&place) {
                 let id = look(&self.host, member)?;
                 let header = header.of_member(id, self.address.layout, place);
-                self.host.writable_member(member)?.begin_anew(&header)?;
+                begin_anew(&self.host, member, &header)?;
             }
         }
         Ok(())

@@ -3,8 +3,7 @@
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
 
-use super::address::{ArrayAddress, whole};
-use crate::address::{Address, TapeAddress};
+use crate::address::{Address, ArrayAddress, TapeAddress, whole};
 
 /// Where a medium was found.
 #[derive(Debug, Clone)]

@@ -6,17 +6,16 @@ use capstan_engine::buffer::Buffer;
 use capstan_format::array::stamp::{Role, Stamp};
 use capstan_format::id::SegmentNumber;
 
-use super::attached;
 use super::make::{NewId, is_blank_place, make_member};
 use super::open::{Opened, member_device};
-use super::segment::ArraySegment;
-use super::storage::number_of;
+use super::storage::{ArraySegment, number_of, write_attached};
 use super::unfinished::Mark;
 use crate::address::Address;
+use crate::directory::RealStorage;
 use crate::error::io_error;
 use crate::host::DeviceHost;
 use crate::medium::names::{GONE_SUFFIX, segment_number};
-use crate::storage::{RealStorage, Storage};
+use crate::medium::storage::Storage;
 use crate::{Device, DeviceError};
 
 /// What was written of a member.
@@ -67,7 +66,7 @@ pub fn member(
                 Ok(contents) => {
                     device.advance(number);
                     device.begin_segment()?;
-                    rebuilt.bytes += attached::write(&mut *device, &header, attachment, &contents)?;
+                    rebuilt.bytes += write_attached(&mut *device, &header, attachment, &contents)?;
                     device.end_segment()?;
                     device.commit()?;
                 }
@@ -172,9 +171,9 @@ fn write_segment(
 /// Whether a file lies beside the segments and is the same on all members.
 fn is_beside(name: &str) -> bool {
     let is_idb_backup = name.starts_with("idb-") && name.ends_with(".capstan");
-    crate::file::is_our_name(name)
+    crate::directory::is_our_name(name)
         && (is_idb_backup
-            || crate::held::is_lock_name(name) && !name.ends_with(".new")
+            || crate::medium::held::is_lock_name(name) && !name.ends_with(".new")
             || segment_number(name, GONE_SUFFIX).is_some())
 }
 

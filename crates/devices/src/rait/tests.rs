@@ -10,13 +10,12 @@ use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber, Session
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection, SegmentEnd, encode_record};
 use capstan_tape::TapeError;
 
-use super::LostMember;
 use super::device::RaitDevice;
 use super::storage::{RaitStorage, StoredMember};
-use crate::faulty::FaultyStorage;
-use crate::file::FileDevice;
-use crate::storage::Storage;
-use crate::{Device, DeviceError};
+use crate::directory::FileDevice;
+use crate::directory::faulty::FaultyStorage;
+use crate::medium::storage::Storage;
+use crate::{Device, DeviceError, LostMember};
 
 const B: usize = 64 << 10;
 
@@ -583,5 +582,5 @@ fn a_crash_costs_nothing_that_was_committed() {
 }
 
 fn number_of(name: &str) -> Option<u32> {
-    super::storage::number_of(name).map(|n| n.0)
+    crate::rait::storage::number_of(name).map(|n| n.0)
 }

@@ -10,12 +10,10 @@ use capstan_format::id::MediumId;
 
 use crate::DeviceError;
 use crate::address::Address;
+use crate::directory::RealStorage;
+use crate::directory::{UNFINISHED, is_our_name};
 use crate::error::io_error;
-use crate::file::is_our_name;
-use crate::storage::{RealStorage, Storage};
-
-/// Name of the file that is there from before the member's header until all of the member is written.
-pub(crate) const NAME: &str = "rebuild.unfinished";
+use crate::medium::storage::Storage;
 
 /// Longer than any mark.
 const LONGEST: u64 = 256;
@@ -47,7 +45,7 @@ impl Mark {
     /// Marks the directory, which is empty.
     pub fn put(&self) -> Result<(), DeviceError> {
         self.run("mark", |directory| {
-            let mut file = File::create_new(directory.join(NAME))?;
+            let mut file = File::create_new(directory.join(UNFINISHED))?;
             file.write_all(self.text.as_bytes())?;
             file.sync_all()?;
             RealStorage::open(directory)?.sync()
@@ -57,7 +55,7 @@ impl Mark {
     /// Says that the member is whole.
     pub fn remove(&self) -> Result<(), DeviceError> {
         self.run("end the rebuilding in", |directory| {
-            fs::remove_file(directory.join(NAME))?;
+            fs::remove_file(directory.join(UNFINISHED))?;
             RealStorage::open(directory)?.sync()
         })
     }
@@ -74,7 +72,7 @@ impl Mark {
     /// Whether a directory has this mark, or nothing but as much of it as a crash left: all else is written after it.
     fn is_in(&self, directory: &Path) -> io::Result<bool> {
         let mut found = Vec::new();
-        match File::open(directory.join(NAME)) {
+        match File::open(directory.join(UNFINISHED)) {
             Ok(file) => file.take(LONGEST).read_to_end(&mut found)?,
             Err(e) if is_absent(&e) => return Ok(false),
             Err(e) => return Err(e),
@@ -86,7 +84,7 @@ impl Mark {
 
 /// Whether a rebuilding of the member in that directory did not end.
 pub(super) fn is_in(directory: &Path) -> bool {
-    directory.join(NAME).exists()
+    directory.join(UNFINISHED).exists()
 }
 
 fn is_absent(e: &io::Error) -> bool {
@@ -97,7 +95,7 @@ fn is_absent(e: &io::Error) -> bool {
 fn ours_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let is_ours = |path: &Path| {
         let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name != NAME && is_our_name(name))
+        name.is_some_and(|name| name != UNFINISHED && is_our_name(name))
     };
     let paths = fs::read_dir(directory)?.map(|entry| entry.map(|e| e.path()));
     paths.filter(|path| path.as_ref().map_or(true, |path| is_ours(path))).collect()
@@ -109,7 +107,7 @@ fn clear(directory: &Path) -> io::Result<()> {
         fs::remove_file(path)?;
     }
     RealStorage::open(directory)?.sync()?;
-    fs::remove_file(directory.join(NAME))
+    fs::remove_file(directory.join(UNFINISHED))
 }
 
 #[cfg(test)]
@@ -135,7 +133,7 @@ mod tests {
         fs::write(path.join("of-others"), "x").unwrap();
         mark(1, 2).clear().unwrap();
         mark(2, 1).clear().unwrap();
-        assert_eq!(names(), ["00000001.segment", "of-others", NAME]);
+        assert_eq!(names(), ["00000001.segment", "of-others", UNFINISHED]);
         mark(1, 1).clear().unwrap();
         assert_eq!(names(), ["of-others"]);
         mark(1, 1).put().unwrap();
@@ -143,10 +141,10 @@ mod tests {
         mark(1, 1).remove().unwrap();
         assert!(!is_in(&path));
         // Killed before the mark was whole.
-        fs::write(path.join(NAME), "0").unwrap();
+        fs::write(path.join(UNFINISHED), "0").unwrap();
         fs::write(path.join("00000001.segment"), "x").unwrap();
         mark(1, 1).clear().unwrap();
-        assert_eq!(names(), ["00000001.segment", "of-others", NAME]);
+        assert_eq!(names(), ["00000001.segment", "of-others", UNFINISHED]);
         fs::remove_file(path.join("00000001.segment")).unwrap();
         mark(1, 2).clear().unwrap();
         assert_eq!(names(), ["of-others"]);

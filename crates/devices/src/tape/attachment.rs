@@ -10,12 +10,11 @@ use capstan_format::id::SegmentNumber;
 use capstan_format::record::MediumHeader;
 use capstan_tape::{DriveKey, Spot, TapeError};
 
-use super::deck::{Deck, Found};
-use super::mount::Tape;
-use super::storage::LONGEST;
 use super::{catalog_file, complete, data_file};
 use crate::DeviceError;
-use crate::attached::NewAttachment;
+use crate::drives::deck::{Deck, Found};
+use crate::drives::{LONGEST, Tape};
+use crate::medium::NewAttachment;
 
 fn at(file: u64, block: u64) -> Spot {
     Spot { file, block, object: None }
@@ -93,11 +92,11 @@ pub(super) fn read(tape: &Tape, key: Key<'_>, of: &Attachment) -> io::Result<Vec
             break;
         }
         let block = block_at(tape, key, at(data_file(of.number), index));
-        let block = block.map_err(super::storage::failed)?;
+        let block = block.map_err(super::failed)?;
         let block = block.ok_or_else(|| damaged(FormatError::Truncated("attachment")))?;
         contents.take(&block).map_err(damaged)?;
     }
-    let end = end_of(tape, key, of.number).map_err(super::storage::failed)?;
+    let end = end_of(tape, key, of.number).map_err(super::failed)?;
     contents.finish(end.as_ref()).map_err(damaged)
 }
 
@@ -187,7 +186,7 @@ mod tests {
     use crate::address::TapeAddress;
     use crate::host::DeviceHost;
     use crate::medium::OpenMedium;
-    use crate::storage::Storage;
+    use crate::medium::storage::Storage;
     use capstan_format::attachment::AttachmentKind;
     use capstan_format::id::{SegmentId, VersionId};
     use capstan_format::lock::VersionLock;
@@ -231,7 +230,7 @@ mod tests {
         let crate::address::LibraryName::Virtual(dir) = &address.library else { panic!() };
         let library = Library::open(dir).unwrap();
         library.plan_faults(Some(1), faults).unwrap();
-        TapeStorage::new(Tape::in_drive(host, Box::new(library.drive(1).unwrap())))
+        TapeStorage::new(Tape::in_drive(host.tapes(), Box::new(library.drive(1).unwrap())))
     }
 
     #[test]

@@ -9,11 +9,11 @@ use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_tape::TapeError;
 
-use super::mount::Tape;
 use super::on_tape::refuse_used_but;
 use super::writer::write_header;
 use crate::DeviceError;
 use crate::address::TapeAddress;
+use crate::drives::Tape;
 use crate::host::DeviceHost;
 
 /// A tape on which nothing is that must stay; nobody else gets it.
@@ -26,7 +26,7 @@ impl Claim {
         address: &TapeAddress,
         may_go: &[MediumId],
     ) -> Result<Self, DeviceError> {
-        let tape = Tape::of(host, address);
+        let tape = Tape::of(host.tapes(), address);
         if !tape.pin() {
             let holder = "this session".to_owned();
             return Err(TapeError::Busy { what: tape.name(), holder }.into());
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::Device;
     use crate::address::Address;
-    use crate::rait::address::ArrayAddress;
+    use crate::address::ArrayAddress;
     use crate::rait::make::make;
     use capstan_tape::vtl::library::{Design, Library};
 

@@ -4,17 +4,17 @@ use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_tape::TapeError;
 
-use super::mount::Tape;
 use super::seems::seems;
 use super::storage::{TapeStorage, open_member};
 use crate::DeviceError;
 use crate::address::TapeAddress;
+use crate::drives::Tape;
 use crate::host::DeviceHost;
 use crate::medium::member_alone;
 
 /// Whether nothing was ever written to a tape.
 pub(crate) fn is_blank(host: &DeviceHost, address: &TapeAddress) -> Result<bool, DeviceError> {
-    let end = Tape::of(host, address).with(|deck| deck.end())?;
+    let end = Tape::of(host.tapes(), address).with(|deck| deck.end())?;
     Ok((end.file, end.block) == (0, 0))
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn has_header_only(
     host: &DeviceHost,
     address: &TapeAddress,
 ) -> Result<bool, DeviceError> {
-    let end = Tape::of(host, address).with(|deck| deck.end())?;
+    let end = Tape::of(host.tapes(), address).with(|deck| deck.end())?;
     Ok([(0, 1), (1, 0)].contains(&(end.file, end.block)))
 }
 
@@ -42,7 +42,7 @@ impl DeviceHost {
     /// What is on a tape that it has in a drive now. Nothing where it has it not: the tape is not loaded for that; nor where it
     /// cannot be read.
     pub fn seen_on(&self, address: &TapeAddress) -> Option<OnTape> {
-        let tape = Tape::of(self, address);
+        let tape = Tape::of(self.tapes(), address);
         if !tape.is_loaded() {
             return None;
         }
@@ -63,7 +63,7 @@ impl DeviceHost {
 
 /// Refuses a tape on which anything is, or that takes nothing.
 pub(crate) fn refuse_used(host: &DeviceHost, address: &TapeAddress) -> Result<(), DeviceError> {
-    refuse_used_but(host, &Tape::of(host, address), address, &[])
+    refuse_used_but(host, &Tape::of(host.tapes(), address), address, &[])
 }
 
 /// The same; one that holds one of these media and no segment, or is one of these members of an array and has nothing else, is none on

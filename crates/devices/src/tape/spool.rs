@@ -8,10 +8,9 @@
 //! there without it.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -23,6 +22,8 @@ use capstan_tape::{DriveSession, Speeds};
 use parking_lot::{Condvar, Mutex};
 
 use super::writer::TapeDevice;
+use crate::address::SpoolPlan;
+use crate::drives::nameless;
 use crate::{Device, DeviceError};
 
 /// The share of the spool at which the tape is started.
@@ -36,15 +37,6 @@ const PLACES_AT_END: usize = 4;
 const ORDERS_WITHOUT: usize = 4;
 /// Blocks that may come before a segment has ended after the warning: those on the way, and its catalog.
 const BLOCKS_TO_END: usize = 32;
-
-/// A spool to make.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct SpoolPlan {
-    /// The directory in which the file lies.
-    pub dir: PathBuf,
-    /// Its size in bytes.
-    pub size: u64,
-}
 
 /// What is to be done on the tape, in order.
 enum Order {
@@ -178,25 +170,6 @@ pub(crate) fn check(plan: &SpoolPlan) -> Result<(), DeviceError> {
 /// What went wrong with a spool, in words that say so: it is no fault of the tape.
 fn spool_error(action: &'static str, path: &str) -> impl FnOnce(io::Error) -> DeviceError {
     move |source| DeviceError::Spool { action, path: path.to_owned(), source }
-}
-
-/// A file without a name in a directory.
-pub fn nameless(dir: &Path) -> io::Result<File> {
-    let made = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::TMPFILE.bits() as i32)
-        .open(dir);
-    if made.is_ok() {
-        return made;
-    }
-    // File systems without O_TMPFILE.
-    let path = dir.join(format!("capstan-spool-{}", std::process::id()));
-    let file =
-        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-    std::fs::remove_file(path)?;
-    Ok(file)
 }
 
 /// Blocks after which is looked again how much room the tape has left.

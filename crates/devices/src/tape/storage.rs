@@ -7,35 +7,32 @@ use std::sync::{Arc, OnceLock};
 
 use capstan_format::array::ArrayPlace;
 use capstan_format::attachment::Attachment;
-use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, HEADER_LEN, MaHeader};
+use capstan_format::block::{BLOCK_ALIGN, BlockKind, HEADER_LEN, MaHeader};
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
 use capstan_tape::{DriveKey, Spot, TapeError};
 use parking_lot::Mutex;
 
-use super::by_hand::Wanted;
-use super::deck::Found;
-use super::mount::Tape;
-use super::passed::{Shape, WINDOW};
-use super::{HEADER_FILE, attachment, catalog_file, complete, data_file};
+use super::{attachment, catalog_file, complete, data_file, failed};
 use crate::DeviceError;
 use crate::address::TapeAddress;
-use crate::attached::NewAttachment;
+use crate::drives::deck::Found;
+use crate::drives::passed::Shape;
+use crate::drives::{HEADER_FILE, LONGEST, Tape, WINDOW, Wanted};
 use crate::error::io_error;
 use crate::host::DeviceHost;
+use crate::medium::NewAttachment;
+use crate::medium::ends::blocks_on;
 use crate::medium::names::{SUFFIX, segment_name, segment_number};
+use crate::medium::storage::{ReadFile, Recorded, Storage, WriteFile};
 use crate::medium::{HEADER_NAME, OpenMedium};
-use crate::rait::ends::blocks_on;
-use crate::storage::{ReadFile, Recorded, Storage, WriteFile};
 
-/// The longest block that a tape of ours has.
-pub(super) const LONGEST: usize = BLOCK_SIZE_MAX as usize;
 /// The most that the catalog of a segment can be: what is more is none of ours.
 const CATALOG_MAX: usize = 256 << 20;
 
 /// Opens the medium on a tape to read.
 pub(crate) fn open(host: &DeviceHost, address: &TapeAddress) -> Result<OpenMedium, DeviceError> {
-    let tape = Tape::of(host, address);
+    let tape = Tape::of(host.tapes(), address);
     let name = tape.name();
     OpenMedium::on(Arc::new(TapeStorage::new(tape)), &name)
 }
@@ -46,7 +43,7 @@ pub(crate) fn open_wanted(
     address: &TapeAddress,
     wanted: Wanted,
 ) -> Result<OpenMedium, DeviceError> {
-    let tape = Tape::of_medium(host, address, wanted);
+    let tape = Tape::of_medium(host.tapes(), address, wanted);
     let name = tape.name();
     OpenMedium::on(Arc::new(TapeStorage::new(tape)), &name)
 }
@@ -56,7 +53,7 @@ pub(crate) fn open_member(
     host: &DeviceHost,
     address: &TapeAddress,
 ) -> Result<OpenMedium, DeviceError> {
-    let tape = Tape::of(host, address);
+    let tape = Tape::of(host.tapes(), address);
     let name = tape.name();
     OpenMedium::member_on(Arc::new(TapeStorage::new(tape)), &name)
 }
@@ -96,13 +93,6 @@ fn is_nearly_header(block: &[u8]) -> bool {
 
 /// So many bytes of a header are the same on all tapes: magic, version, kind, flags, and the segment, which is none.
 const KNOWN_BEGIN: usize = 24;
-
-pub(super) fn failed(error: TapeError) -> io::Error {
-    match error {
-        TapeError::Io { source, .. } => source,
-        e => io::Error::other(e),
-    }
-}
 
 fn not_on_tape() -> io::Error {
     let why = "a tape takes segments at its end only; recycle it as a whole";

@@ -14,16 +14,15 @@ use capstan_tape::vtl::library::{Design, Library};
 use capstan_tape::{DriveKey, Read, Spot, TapeDrive, TapeError, Written};
 use parking_lot::Mutex;
 
-use super::deck::{Deck, Found};
-use super::mount::Tape;
-use super::spool::SpoolPlan;
 use super::storage::TapeStorage;
 use super::writer::TapeDevice;
 use crate::Device;
-use crate::address::{Address, TapeAddress};
+use crate::address::{Address, SpoolPlan, TapeAddress};
+use crate::drives::Tape;
+use crate::drives::deck::{Deck, Found};
 use crate::host::DeviceHost;
 use crate::medium::names::{SUFFIX, segment_name};
-use crate::storage::{Recorded, Storage};
+use crate::medium::storage::{Recorded, Storage};
 
 pub(super) const BLOCK: usize = 64 << 10;
 /// More than what passed by last.
@@ -184,8 +183,10 @@ impl TapeDrive for Noted {
 fn read(dir: &Path, kind: Kind, recorded: Option<u64>, blocks: &[u32]) -> Vec<String> {
     let drive = Box::new(Library::open(&dir.join("vtl")).unwrap().drive(1).unwrap());
     let done = Arc::new(Mutex::new(Vec::new()));
-    let tape =
-        Tape::in_drive(&DeviceHost::default(), Box::new(Noted { drive, kind, done: done.clone() }));
+    let tape = Tape::in_drive(
+        DeviceHost::default().tapes(),
+        Box::new(Noted { drive, kind, done: done.clone() }),
+    );
     let storage = TapeStorage::new(tape);
     let number = SegmentNumber(3);
     let place = recorded.map(|object| Recorded { number, segment: id(3), object });
@@ -228,7 +229,7 @@ fn a_drive_is_asked_once_for_a_number_and_not_for_each_block() {
     let drive = Box::new(Library::open(&dir.path().join("vtl")).unwrap().drive(1).unwrap());
     let done = Arc::new(Mutex::new(Vec::new()));
     let tape = Tape::in_drive(
-        &DeviceHost::default(),
+        DeviceHost::default().tapes(),
         Box::new(Noted { drive, kind: Kind::Whole, done: done.clone() }),
     );
     // Overwrites from the third segment on, as a writer that was there before does.
@@ -433,7 +434,7 @@ fn what_is_behind_the_header_takes_the_key() {
     let mut device = open();
     assert_eq!(device.begin_segment().unwrap(), SegmentNumber(2), "it is appended to");
     drop(device);
-    let storage = TapeStorage::new(Tape::of(&host, &address));
+    let storage = TapeStorage::new(Tape::of(host.tapes(), &address));
     let segment = storage.open(&segment_name(SegmentNumber(1), SUFFIX)).unwrap();
     let mut found = vec![0; BLOCK];
     segment.read_at(&mut found, BLOCK as u64).unwrap();
@@ -455,7 +456,7 @@ fn a_drive_has_a_key_as_long_as_it_is_used() {
     host.release_idle();
     let given = Arc::new(Mutex::new(Vec::new()));
     let drive = Box::new(Library::open(&dir.path().join("vtl")).unwrap().drive(1).unwrap());
-    let tape = Tape::in_drive(&host, Box::new(Keyed { drive, given: given.clone() }));
+    let tape = Tape::in_drive(host.tapes(), Box::new(Keyed { drive, given: given.clone() }));
     let storage = TapeStorage::new(tape);
     assert_eq!(storage.list().unwrap().len(), 2);
     assert!(given.lock().is_empty(), "what is on it is listed without");
@@ -480,7 +481,7 @@ fn threads_that_take_turns_in_one_drive_all_get_it() {
             let library = crate::address::LibraryName::Virtual(two.clone());
             let address = TapeAddress { library, ..first.with_tape(barcode) };
             threads.spawn(move || {
-                let tape = Tape::of(host, &address);
+                let tape = Tape::of(host.tapes(), &address);
                 for n in 0..200 {
                     assert_eq!(tape.with(Deck::end).unwrap(), Spot::BEGIN);
                     std::thread::sleep(Duration::from_micros(n * 37 % 1500));

@@ -8,10 +8,10 @@ use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, encode_record};
 use capstan_tape::{DriveKey, DriveSession, Speeds, Spot, TapeError, Written};
 
-use super::mount::Tape;
 use super::storage::{TapeStorage, header_lost};
-use super::{HEADER_FILE, catalog_file, complete, data_file};
+use super::{catalog_file, complete, data_file};
 use crate::address::TapeAddress;
+use crate::drives::{HEADER_FILE, Tape};
 use crate::host::DeviceHost;
 use crate::medium::{OpenMedium, member_alone};
 use crate::{Device, DeviceError};
@@ -58,7 +58,7 @@ impl TapeDevice {
         new: impl FnOnce() -> std::io::Result<MediumHeader>,
         block_size: Option<u32>,
     ) -> Result<Self, DeviceError> {
-        let tape = Tape::of(host, address);
+        let tape = Tape::of(host.tapes(), address);
         if !tape.pin() {
             return Err(
                 TapeError::Busy { what: tape.name(), holder: "this session".to_owned() }.into()
@@ -186,18 +186,18 @@ impl TapeDevice {
 
 /// Refuses a drive that cannot encrypt, with a tape of a library in it.
 pub(crate) fn check_encrypts(host: &DeviceHost, address: &TapeAddress) -> Result<(), TapeError> {
-    Tape::of(host, address).with(|deck| deck.check_encrypts())
+    Tape::of(host.tapes(), address).with(|deck| deck.check_encrypts())
 }
 
 impl DeviceHost {
     /// Refuses a tape that cannot be erased.
     pub fn refuse_worm(&self, address: &TapeAddress) -> Result<(), DeviceError> {
-        Ok(Tape::of(self, address).with(|deck| deck.refuse_worm())?)
+        Ok(Tape::of(self.tapes(), address).with(|deck| deck.refuse_worm())?)
     }
 
     /// Erases a tape, whatever is on it. `secure`: all of its length.
     pub fn erase_tape(&self, address: &TapeAddress, secure: bool) -> Result<(), DeviceError> {
-        let tape = Tape::of(self, address);
+        let tape = Tape::of(self.tapes(), address);
         if !tape.pin() {
             let busy = TapeError::Busy { what: tape.name(), holder: "this session".to_owned() };
             return Err(busy.into());

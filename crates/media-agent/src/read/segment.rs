@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use capstan_devices::medium::OpenMedium;
-use capstan_devices::storage::ReadFile;
+use capstan_devices::medium::storage::ReadFile;
 use capstan_format::FormatError;
 use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, MaHeader};
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};

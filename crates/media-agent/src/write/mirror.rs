@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use capstan_devices::Device;
-use capstan_devices::rait::LostMember;
+use capstan_devices::{Device, LostMember};
 use capstan_engine::threads;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::{Follows, MediumHeader};

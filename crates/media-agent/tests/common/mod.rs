@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use capstan_devices::faulty::FaultyStorage;
-use capstan_devices::file::FileDevice;
+use capstan_devices::directory::FileDevice;
+use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_devices::medium::OpenMedium;
 use capstan_devices::{Device, DeviceError};
 use capstan_disk_agent::owners::OwnerNames;

@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_devices::address::Address;
-use capstan_devices::held::FoundLock;
-use capstan_devices::medium::OpenMedium;
+use capstan_devices::medium::{FoundLock, OpenMedium};
 use capstan_devices::rait::placed::Placed;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::catalog::{Contents, StreamContents, rebuild};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use capstan_devices::held::FoundLock;
+use capstan_devices::medium::FoundLock;
 use capstan_format::id::MediumId;
 use capstan_idb::PruneRow;
 

@@ -18,8 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::packing::pack_catalogs;
-use capstan_devices::held::{FoundLock, HeldMedium};
-use capstan_devices::medium::OpenMedium;
+use capstan_devices::medium::{FoundLock, HeldMedium, OpenMedium};
 use capstan_engine::message::Code;
 use capstan_engine::threads::beside;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};

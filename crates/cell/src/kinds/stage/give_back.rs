@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use capstan_catalog::places::Place;
-use capstan_devices::held::HeldMedium;
+use capstan_devices::medium::HeldMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 use capstan_idb::ExpiredSegment;

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use capstan_devices::address::Address;
-use capstan_devices::held::FoundLock;
-use capstan_devices::medium::OpenMedium;
+use capstan_devices::medium::{FoundLock, OpenMedium};
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_idb::Medium;
 

@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_devices::address::{Address, ArrayAddress, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_devices::medium::OpenMedium;
-use capstan_devices::rait::address::ArrayAddress;
 use capstan_devices::rait::half_made;
 use capstan_devices::rait::open::{self as arrays, Opened};
 use capstan_devices::rait::rebuild::{self, Rebuilt};

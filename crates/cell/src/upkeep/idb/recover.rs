@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
 use capstan_devices::address::Address;
-use capstan_devices::file::idb_backups;
+use capstan_devices::directory::idb_backups;
 use capstan_devices::host::DeviceHost;
 use capstan_engine::{durable, regular};
 use capstan_format::id::MediumId;

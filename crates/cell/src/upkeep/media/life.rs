@@ -2,8 +2,7 @@
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::held::FoundLock;
-use capstan_devices::medium::OpenMedium;
+use capstan_devices::medium::{FoundLock, OpenMedium};
 use capstan_devices::open::Writable;
 use capstan_engine::message::shell_word;
 use capstan_format::id::VersionId;

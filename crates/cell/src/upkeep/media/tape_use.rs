@@ -5,11 +5,9 @@ use std::collections::HashMap;
 use std::sync::Weak;
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
-use capstan_devices::tape::ledger::Event;
-use capstan_format::id::MediumId;
-use capstan_format::id::SessionId;
-use capstan_format::record::Follows;
-use capstan_format::record::MediumHeader;
+use capstan_devices::ledger::Event;
+use capstan_format::id::{MediumId, SessionId};
+use capstan_format::record::{Follows, MediumHeader};
 use capstan_idb::{Idb, Management};
 use parking_lot::Mutex;
 

@@ -1,3 +1,6 @@
+use std::fs::OpenOptions;
+use std::path::Path;
+
 use capstan_format::id::MediumId;
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_tape::vtl::library::{Design, Library};

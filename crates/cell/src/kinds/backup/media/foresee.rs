@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::file::FileDevice;
-use capstan_devices::mounts::whole;
+use capstan_devices::directory::FileDevice;
+use capstan_devices::directory::mounts::whole;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

@@ -3,11 +3,9 @@
 use std::path::Path;
 
 use capstan_devices::address::{Address, TapeAddress};
-use capstan_devices::held::HeldMedium;
-use capstan_devices::medium::OpenMedium;
+use capstan_devices::medium::{HeldMedium, OpenMedium};
 use capstan_devices::null::NullDevice;
 use capstan_devices::rait::open::null_device;
-use capstan_devices::tape::Trial;
 use capstan_devices::{Device, DeviceError};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
@@ -220,7 +218,7 @@ impl Cell {
         choice: &Choice,
         observer: &dyn Observer,
     ) -> Result<(Member, Option<HeldMedium>)> {
-        let trial = Trial::of(&self.devices, address);
+        let trial = self.devices.trial(address);
         let opened = self.open_held_now(address, wanted, hold, choice, observer)?;
         trial.keep();
         Ok(opened)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use capstan_catalog::keys::VersionKeys;
 use capstan_devices::WAYS_TO_ROOM;
 use capstan_devices::address::Address;
-use capstan_devices::held::HeldMedium;
+use capstan_devices::medium::HeldMedium;
 use capstan_disk_agent::stream::squeeze::Ladder;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::tape::WINDOW as TAPE_WINDOW;
+use capstan_devices::drives::WINDOW as TAPE_WINDOW;
 use capstan_engine::meter::{Lap, Stage};
 use capstan_engine::threads;
 use capstan_format::entry::split;

@@ -1,0 +1,367 @@
+//! Device names as people write them.
+
+mod array;
+
+pub use array::ArrayAddress;
+pub(crate) use array::whole;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use capstan_scsi::iscsi::Target;
+
+use crate::DeviceError;
+
+/// A device, as named on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A directory: `file:/path`, or a plain path.
+    File(PathBuf),
+    /// Nothing is kept: `null:`, or `null:rate=50` to take at most that many MB (10^6 bytes) a second.
+    Null {
+        /// Bytes per second that it takes, if limited.
+        rate: Option<u64>,
+    },
+    /// A tape in a drive or library.
+    Tape(TapeAddress),
+    /// An array of devices: `rait5:DEVICE,DEVICE,DEVICE`.
+    Array(ArrayAddress),
+}
+
+/// The size of a spool, if it is not given: ten times the buffer of a large drive, and more.
+const SPOOL_SIZE: u64 = 16 << 30;
+
+/// Where a tape is: `vtape:/path` (a virtual library), `scsi:/dev/sgN`, `iscsi://host/target-iqn/lun` (a changer or a
+/// drive); behind it, as they are needed, `?drive=N` and `tape=BARCODE`, joined by `&`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TapeAddress {
+    /// The library, or the drive that stands alone.
+    pub library: LibraryName,
+    /// The drive to use, from 1; any, if not given.
+    pub drive: Option<u32>,
+    /// The tape, by its barcode; chosen by who writes, if not given.
+    pub tape: Option<String>,
+    /// The spool before it, when it is written.
+    pub spool: Option<SpoolPlan>,
+}
+
+/// A spool to make.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SpoolPlan {
+    /// The directory in which the file lies.
+    pub dir: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// A library, or a drive that stands alone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum LibraryName {
+    /// The directory of a virtual library.
+    Virtual(PathBuf),
+    /// A node below `/dev`, or an iSCSI URL.
+    Scsi(String),
+}
+
+impl TapeAddress {
+    /// The same with the library's full path, where it is a directory that is there.
+    pub fn resolved(&self) -> Self {
+        Self { library: self.library.resolved(), ..self.clone() }
+    }
+
+    /// The same library, that tape.
+    pub fn with_tape(&self, barcode: &str) -> Self {
+        let tape = Some(barcode.to_owned());
+        Self { library: self.library.clone(), drive: None, tape, spool: None }
+    }
+
+    /// The same as it is recorded: what a session asks for beside the tape is left out.
+    pub fn recorded(&self) -> Self {
+        Self { drive: None, spool: None, ..self.resolved() }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (name, options) = text.split_once('?').unwrap_or((text, ""));
+        let library = LibraryName::parse(name)?;
+        let mut address = Self { library, drive: None, tape: None, spool: None };
+        let (mut dir, mut size) = (None, None);
+        for option in options.split('&').filter(|o| !o.is_empty()) {
+            match option.split_once('=')? {
+                ("drive", n) => address.drive = Some(n.parse().ok().filter(|n| *n > 0)?),
+                ("tape", barcode) if is_barcode(barcode) => address.tape = Some(barcode.to_owned()),
+                ("spool", path) if path.starts_with('/') => dir = Some(PathBuf::from(path)),
+                ("spool-size", text) => size = Some(size_of(text)?),
+                _ => return None,
+            }
+        }
+        address.spool = match (dir, size) {
+            (Some(dir), size) => Some(SpoolPlan { dir, size: size.unwrap_or(SPOOL_SIZE) }),
+            (None, None) => None,
+            (None, Some(_)) => return None,
+        };
+        Some(address)
+    }
+}
+
+/// Bytes, or with K, M, G, T as powers of 1024.
+fn size_of(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor: u64 = match &text[digits.len()..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        "T" => 1 << 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor).filter(|size| *size > 0)
+}
+
+impl LibraryName {
+    /// The same with its full path, where it is a directory that is there.
+    pub fn resolved(&self) -> Self {
+        match self {
+            Self::Virtual(dir) => {
+                // One that is away has no path to follow links of.
+                let whole = std::fs::canonicalize(dir).or_else(|_| std::path::absolute(dir));
+                Self::Virtual(whole.unwrap_or_else(|_| dir.clone()))
+            }
+            scsi => scsi.clone(),
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        match name.split_once(':')? {
+            ("vtape", path) if !path.is_empty() => Some(Self::Virtual(PathBuf::from(path))),
+            ("scsi", node) if node.starts_with('/') => Some(Self::Scsi(node.to_owned())),
+            ("iscsi", _) => {
+                // One form of each name: it is recorded, and compared.
+                let target = Target::parse(name).ok()?;
+                target.secret().is_none().then(|| Self::Scsi(target.to_string()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for LibraryName {
+    type Err = DeviceError;
+
+    fn from_str(s: &str) -> Result<Self, DeviceError> {
+        refuse_url(s)?;
+        let plain = Some(s).filter(|s| !s.contains('?'));
+        plain.and_then(Self::parse).ok_or_else(|| DeviceError::NoLibrary(s.to_owned()))
+    }
+}
+
+/// Says what is wrong with an iSCSI URL, without the secret that may be in it.
+fn refuse_url(text: &str) -> Result<(), DeviceError> {
+    let name = text.split_once('?').map_or(text, |(name, _)| name);
+    if !name.starts_with("iscsi:") {
+        return Ok(());
+    }
+    match Target::parse(name) {
+        Err(e) => Err(DeviceError::BadUrl(e)),
+        Ok(target) if target.secret().is_some() => {
+            Err(DeviceError::SecretInName(target.to_string()))
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Whether a text can be on a tape's sticker.
+pub fn is_barcode(text: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_. $+%".contains(&b);
+    (1..=32).contains(&text.len()) && text.bytes().all(fits)
+}
+
+impl fmt::Display for LibraryName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Virtual(path) => write!(f, "vtape:{}", path.display()),
+            Self::Scsi(url) if url.starts_with("iscsi:") => f.write_str(url),
+            Self::Scsi(node) => write!(f, "scsi:{node}"),
+        }
+    }
+}
+
+impl fmt::Display for TapeAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.library)?;
+        let mut sign = '?';
+        if let Some(drive) = self.drive {
+            write!(f, "{sign}drive={drive}")?;
+            sign = '&';
+        }
+        if let Some(barcode) = &self.tape {
+            write!(f, "{sign}tape={barcode}")?;
+            sign = '&';
+        }
+        match &self.spool {
+            Some(plan) => {
+                write!(f, "{sign}spool={}&spool-size={}", plan.dir.display(), plan.size)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Address {
+    /// Whether its media are read from begin to end best: to go to and fro takes long.
+    pub fn is_sequential(&self) -> bool {
+        match self {
+            Self::Tape(_) => true,
+            Self::Array(array) => array.members.iter().any(Self::is_sequential),
+            _ => false,
+        }
+    }
+
+    /// Whether it is a tape, or an array of nothing but tapes.
+    pub fn is_tape(&self) -> bool {
+        match self {
+            Self::Tape(_) => true,
+            Self::Array(array) => array.members.iter().all(Self::is_tape),
+            Self::File(_) | Self::Null { .. } => false,
+        }
+    }
+
+    /// Whether it names no medium: libraries of which whoever writes takes tapes, or drives that stand alone.
+    pub fn names_no_medium(&self) -> bool {
+        match self {
+            Self::Tape(tape) => tape.tape.is_none(),
+            Self::Array(array) => array.members.iter().all(Self::names_no_medium),
+            Self::File(_) | Self::Null { .. } => false,
+        }
+    }
+
+    /// The directories that it is: one, those of an array's members, or none.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        match self {
+            Self::File(path) => vec![path.clone()],
+            Self::Array(array) => array.members.iter().flat_map(Self::directories).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The tapes that it is: one, those of an array's members, or none.
+    pub fn tapes(&self) -> Vec<TapeAddress> {
+        match self {
+            Self::Tape(tape) => vec![tape.clone()],
+            Self::Array(array) => array.members.iter().flat_map(Self::tapes).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether what is written there is gone.
+    pub fn keeps_nothing(&self) -> bool {
+        match self {
+            Self::Null { .. } => true,
+            Self::Array(array) => array.members.iter().all(Self::keeps_nothing),
+            Self::File(_) | Self::Tape(_) => false,
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = DeviceError;
+
+    fn from_str(s: &str) -> Result<Self, DeviceError> {
+        refuse_url(s)?;
+        let bad = || DeviceError::BadAddress(s.to_owned());
+        if let Some(options) = s.strip_prefix("null:") {
+            let rate = match options.strip_prefix("rate=") {
+                Some(mb) => Some(
+                    mb.parse::<u64>()
+                        .ok()
+                        .filter(|mb| (1..=1_000_000).contains(mb))
+                        .ok_or_else(bad)?
+                        * 1_000_000,
+                ),
+                None if options.is_empty() => None,
+                None => return Err(bad()),
+            };
+            return Ok(Self::Null { rate });
+        }
+        if let Some(tape) = TapeAddress::parse(s) {
+            return Ok(Self::Tape(tape));
+        }
+        if let Some(array) = ArrayAddress::parse(s) {
+            return array.map(Self::Array);
+        }
+        let path = s.strip_prefix("file:").unwrap_or(s);
+        // `scheme:` of a device this version does not drive is an error, not a directory of that name.
+        let scheme = path.split_once(':').map(|(scheme, _)| scheme);
+        let looks_like_scheme = scheme.is_some_and(|scheme| {
+            !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric())
+        });
+        if path.is_empty() || (looks_like_scheme && !s.starts_with("file:")) {
+            return Err(bad());
+        }
+        Ok(Self::File(PathBuf::from(path)))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Tape(tape) => write!(f, "{tape}"),
+            Self::Array(array) => write!(f, "{array}"),
+            Self::Null { rate: None } => f.write_str("null:"),
+            Self::Null { rate: Some(rate) } => write!(f, "null:rate={}", rate / 1_000_000),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_as_people_write_them() {
+        let file = |p: &str| Address::File(PathBuf::from(p));
+        assert_eq!("file:/a b".parse::<Address>().unwrap(), file("/a b"));
+        assert_eq!("/mnt/x".parse::<Address>().unwrap(), file("/mnt/x"));
+        assert_eq!("./a:b".parse::<Address>().unwrap(), file("./a:b"));
+        assert_eq!("null:".parse::<Address>().unwrap(), Address::Null { rate: None });
+        assert_eq!(
+            "null:rate=50".parse::<Address>().unwrap(),
+            Address::Null { rate: Some(50_000_000) }
+        );
+        let tape = |library, drive, tape: Option<&str>| {
+            Address::Tape(TapeAddress {
+                library,
+                drive,
+                tape: tape.map(str::to_owned),
+                spool: None,
+            })
+        };
+        let scsi = |name: &str| LibraryName::Scsi(name.to_owned());
+        for (text, address) in [
+            ("vtape:/srv/vtl", tape(LibraryName::Virtual("/srv/vtl".into()), None, None)),
+            ("scsi:/dev/sg3?drive=2", tape(scsi("/dev/sg3"), Some(2), None)),
+            (
+                "iscsi://h:3260/iqn.2001-04.com.x:vtl/1?drive=1&tape=A00001L9",
+                tape(scsi("iscsi://h:3260/iqn.2001-04.com.x:vtl/1"), Some(1), Some("A00001L9")),
+            ),
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap(), address);
+            assert_eq!(address.to_string(), text);
+        }
+        let short = "iscsi://backup@tapes/iqn.2001-04.com.x:vtl/1".parse::<LibraryName>().unwrap();
+        assert_eq!(short.to_string(), "iscsi://backup@tapes:3260/iqn.2001-04.com.x:vtl/1");
+        for secret in ["iscsi://u%hush@h/t/1", "iscsi://u%hush@h/t/1?drive=1", "iscsi://u%hush@h"] {
+            let text = secret.parse::<Address>().unwrap_err().to_string();
+            assert!(!text.contains("hush"), "{text}");
+            assert!(secret.parse::<LibraryName>().is_err());
+        }
+        for bad in ["/dev/sg3", "vtape:", "null:", "scsi:sg3", "scsi:/dev/sg3?drive=x"] {
+            assert!(bad.parse::<LibraryName>().is_err(), "{bad}");
+        }
+        let bad = ["", "file:", "null:x", "null:rate=0", "scsi:sg3", "s3://b/p", "vtape:"];
+        for bad in bad.into_iter().chain(["vtape:/v?drive=0", "vtape:/v?tape=", "vtape:/v?x=1"]) {
+            assert!(bad.parse::<Address>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A header file that is damaged or missing: what the segments still say of the medium, and the file written anew.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use capstan_format::FormatError;
+use capstan_format::block::{BLOCK_SIZE_MAX, BlockKind};
+use capstan_format::id::SegmentNumber;
+use capstan_format::record::{MediumHeader, decode_record};
+
+use super::manage::{lock_header, write_header};
+use super::storage::RealStorage;
+use crate::DeviceError;
+use crate::error::io_error;
+use crate::medium::header::{header_block, header_in_segment, segments};
+use crate::medium::names::HEADER_TEMPORARY;
+use crate::medium::storage::Storage;
+use crate::medium::{HEADER_NAME, OpenMedium};
+
+/// What is left where a directory has a medium without a header file that can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostHeader {
+    /// What is wrong with the file, in words.
+    pub problem: String,
+    /// The medium's header as its segments repeat it, each different one once, the newest last.
+    pub headers: Vec<MediumHeader>,
+    /// The segment that has the last of them.
+    pub newest: Option<SegmentNumber>,
+    /// How many segments there are, also such as cannot be read.
+    pub segments: usize,
+}
+
+/// Looks whether the header file of the medium in a directory is damaged or missing. A directory with neither a header file nor a
+/// segment has no medium, and one whose format is too new has a header.
+pub fn lost_header(path: &Path) -> Result<Option<LostHeader>, DeviceError> {
+    let at = path.display().to_string();
+    let storage = RealStorage::open(path).map_err(io_error("open", &at))?;
+    let numbers = segments(&storage, &at)?;
+    let problem = match storage.open(HEADER_NAME) {
+        Ok(file) => {
+            let failed = |e| io_error("read", &format!("{at}/{HEADER_NAME}"))(e);
+            let len = file.len().map_err(failed)?.min(BLOCK_SIZE_MAX.into());
+            let mut bytes = vec![0; len as usize];
+            let n = file.read_at(&mut bytes, 0).map_err(failed)?;
+            match decode_record::<MediumHeader>(BlockKind::MediumHeader, &bytes[..n]) {
+                Ok(_) | Err(FormatError::Newer { .. } | FormatError::UnknownFeatures(_)) => {
+                    return Ok(None);
+                }
+                Err(e) => e.to_string(),
+            }
+        }
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            return Err(io_error("open", &format!("{at}/{HEADER_NAME}"))(e));
+        }
+        Err(_) if numbers.is_empty() => return Ok(None),
+        Err(_) => "it is missing".to_owned(),
+    };
+    let mut headers: Vec<MediumHeader> = Vec::new();
+    let mut newest = None;
+    for number in &numbers {
+        if let Some(header) = header_in_segment(&storage, *number) {
+            headers.retain(|known| *known != header);
+            headers.push(header);
+            newest = Some(*number);
+        }
+    }
+    Ok(Some(LostHeader { problem, headers, newest, segments: numbers.len() }))
+}
+
+/// The medium in a directory as one of this header, whatever its header file says.
+pub fn medium_of(path: &Path, header: MediumHeader) -> Result<OpenMedium, DeviceError> {
+    let at = path.display().to_string();
+    let storage = RealStorage::open(path).map_err(io_error("open", &at))?;
+    Ok(OpenMedium::of_header(Arc::new(storage), at, header))
+}
+
+/// Writes the header file of the medium in a directory anew, durably, while nobody writes to the medium.
+pub fn rewrite_header(path: &Path, header: &MediumHeader) -> Result<(), DeviceError> {
+    let at = path.display().to_string();
+    let storage = RealStorage::open(path).map_err(io_error("open", &at))?;
+    // Writers of a medium without a header file have to make one, under this lock.
+    storage.lock().map_err(io_error("lock", &at))?;
+    let _held = match path.join(HEADER_NAME).exists() {
+        true => Some(lock_header(&storage, &at)?),
+        false => None,
+    };
+    let block = header_block(header, &at)?;
+    let write = || -> std::io::Result<()> {
+        if storage.list()?.iter().any(|n| n == HEADER_TEMPORARY) {
+            storage.remove(HEADER_TEMPORARY)?;
+        }
+        write_header(&storage, &block)?;
+        storage.replace(HEADER_TEMPORARY, HEADER_NAME)?;
+        storage.sync()
+    };
+    write().map_err(io_error("write the header of the medium in", &at))?;
+    storage.unlock().map_err(io_error("unlock", &at))
+}

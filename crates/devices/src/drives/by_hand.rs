@@ -1,0 +1,88 @@
+//! Tapes of drives that stand alone: somebody puts them in, and what is in is told by its header.
+
+use capstan_format::block::BlockKind;
+use capstan_format::id::{CellId, MediumId};
+use capstan_format::record::{MediumHeader, decode_record};
+use capstan_tape::{Changer, Spot, TapeError};
+
+use super::deck::{Deck, Found};
+use super::{HEADER_FILE, LONGEST};
+use crate::state::HostState;
+use crate::state::operator::Refused;
+
+/// The only drive of a drive that stands alone.
+const DRIVE: u32 = 1;
+
+/// A known tape that is to be put into a drive that stands alone.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The medium on it.
+    pub medium: MediumId,
+    /// What is written on it.
+    pub label: String,
+    /// The cell that asks for it.
+    pub asks: CellId,
+}
+
+impl Wanted {
+    /// How another tape is called that is in the drive. Labels are each cell's own, so one may have the label that is wanted.
+    fn another(&self, there: &MediumHeader) -> String {
+        let label = &there.label;
+        if *label != self.label {
+            return format!("tape '{label}' is in it");
+        }
+        let whose = match there.cell {
+            Some(cell) if cell == self.asks => String::new(),
+            _ => " of another cell".to_owned(),
+        };
+        format!(
+            "another tape '{label}' is in it (medium {}{whose}; medium {} is wanted)",
+            there.medium.short(),
+            self.medium.short()
+        )
+    }
+}
+
+/// The drive with the wanted tape in it, for which the operator is asked.
+pub(crate) fn awaited(
+    state: &HostState,
+    library: &mut dyn Changer,
+    wanted: &Wanted,
+) -> Result<Deck, TapeError> {
+    let name = library.name().to_owned();
+    let tape = format!("tape '{}'", wanted.label);
+    state.requests.insist(&name, &tape, &mut || {
+        let drive = library.open_drive(DRIVE).map_err(|e| match e {
+            e @ TapeError::NoTape { .. } => Refused::Empty(e),
+            e => Refused::Failed(e),
+        })?;
+        let spool = state.spool.lock().clone();
+        let mut deck = Deck::new(drive, None, spool.as_ref()).called(&wanted.label);
+        let why = match header_of(&mut deck) {
+            Ok(Some(header)) if header.medium == wanted.medium => return Ok(deck),
+            Ok(Some(header)) => wanted.another(&header),
+            Ok(None) => "the tape in it is not one of Capstan".to_owned(),
+            Err(e @ TapeError::NoTape { .. }) => return Err(Refused::Empty(e)),
+            Err(e) if e.blames_tape() => format!("the tape in it cannot be read ({e})"),
+            Err(e) => return Err(Refused::Failed(e)),
+        };
+        drop(deck);
+        if state.requests.is_there() {
+            library.unload_drive(DRIVE).map_err(Refused::Failed)?;
+        }
+        let problem = format!("{why}; put in {tape} instead");
+        Err(Refused::Other(TapeError::Away { library: name.clone(), problem }, why))
+    })
+}
+
+/// What a tape says it is, if it is one of ours.
+fn header_of(deck: &mut Deck) -> Result<Option<MediumHeader>, TapeError> {
+    let spot = Spot { file: HEADER_FILE, block: 0, object: None };
+    match deck.block(spot, LONGEST, &|_| true) {
+        Ok(Found::Block(block)) => {
+            Ok(decode_record(BlockKind::MediumHeader, block).ok().map(|(_, header)| header))
+        }
+        Ok(Found::Filemark | Found::EndOfData) | Err(TapeError::TooLong { .. }) => Ok(None),
+        Err(e) => Err(e),
+    }
+}

@@ -1,0 +1,513 @@
+//! Getting a tape into a drive, and keeping it there while it is used.
+//!
+//! A host has one [`Tape`] for each tape it uses, however many readers share it. The tape is loaded when it is first
+//! needed, and stays in its drive, which is this host's, until `DeviceHost::release_idle`. Where all drives are taken, a tape
+//! that the host holds and does not just use makes room; one that is being written stays. Who is done with a tape before its process ends
+//! says so (`DeviceHost::done_reading`, `DeviceHost::done_writing`), and gives its drive to others.
+
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{AcqRel, Relaxed, Release},
+};
+use std::time::{Duration, Instant};
+
+use capstan_format::id::MediumId;
+use capstan_format::record::MediumHeader;
+use capstan_tape::{Changer, DriveKey, DriveSession, Mount, TapeDrive, TapeError, leaving};
+use parking_lot::Mutex;
+
+use super::abreast::Abreast;
+use super::bring::{Bringing, Kept, no_drive};
+use super::by_hand::awaited;
+use super::deck::Deck;
+use super::fitting::Fitting;
+use super::{Tapes, Wanted};
+use crate::address::{Address, LibraryName, TapeAddress};
+use crate::state::operator::Refused;
+
+/// How long to wait before looking again whether a drive is free.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How often a drive that somebody took first is looked for again.
+const TRIES: usize = 5;
+/// How often it is tried once more, with a tape that is read, after its drive failed: in another drive if there is one.
+const TRIES_IN_DRIVES: usize = 2;
+/// How long somebody who looks whether a drive of this host is free is waited for: he is told soon that it is not.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// A medium that is tried, as one of several that would do: who has its tapes, or all drives, is not waited for. When this is dropped
+/// and it is not written, the drives that it was loaded into are given back.
+pub struct Trial {
+    tapes: Vec<Arc<Tape>>,
+    loaded: Vec<Arc<Tape>>,
+}
+
+impl Trial {
+    /// Tries that medium.
+    pub(crate) fn of(of: &Arc<Tapes>, medium: &Address) -> Self {
+        let tapes: Vec<_> = medium.tapes().iter().map(|tape| Tape::of(of, tape)).collect();
+        let is_unloaded = |tape: &&Arc<Tape>| tape.deck.try_lock().is_some_and(|d| d.is_none());
+        let loaded = tapes.iter().filter(is_unloaded).cloned().collect();
+        for tape in &tapes {
+            tape.trials.fetch_add(1, Relaxed);
+        }
+        Self { tapes, loaded }
+    }
+
+    /// It will do: what was loaded stays in its drive.
+    pub fn keep(mut self) {
+        self.loaded.clear();
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        for tape in &self.tapes {
+            tape.trials.fetch_sub(1, Relaxed);
+        }
+        self.loaded.iter().for_each(|tape| tape.give_back(false));
+    }
+}
+
+/// A tape that a host uses.
+pub struct Tape {
+    tapes: Arc<Tapes>,
+    pub(crate) library: LibraryName,
+    drive: Option<u32>,
+    /// What is on its sticker, in a library.
+    pub(crate) barcode: Option<String>,
+    /// Which medium is to be in a drive that stands alone; whatever is in it, if neither is given.
+    wanted: Option<Wanted>,
+    pub(crate) deck: Mutex<Option<Deck>>,
+    /// Where its readers are.
+    pub(crate) abreast: Abreast,
+    /// It is written: it is not unloaded for another.
+    pub(crate) pinned: AtomicBool,
+    /// Who reads it waits while others have it, or all drives.
+    patient: AtomicBool,
+    /// Its drive failed, or was lost, while it was written.
+    lost: AtomicBool,
+    /// It was brought to another drive, as one could not read a block of it.
+    has_moved: AtomicBool,
+    /// How many try whether it will do.
+    trials: AtomicU64,
+    /// It is in a drive that reads tapes of its generation, and does not write them.
+    only_read: AtomicBool,
+    /// It waits for a drive.
+    loading: AtomicBool,
+    /// When it was used last, counted in uses of all tapes; 0 for never.
+    used: AtomicU64,
+}
+
+impl Tape {
+    /// A tape of a library; it is loaded when it is first needed.
+    pub(crate) fn of(tapes: &Arc<Tapes>, address: &TapeAddress) -> Arc<Self> {
+        Self::known(tapes, address, None)
+    }
+
+    /// A known tape of a drive that stands alone; the operator is asked for it when it is needed.
+    pub(crate) fn of_medium(
+        tapes: &Arc<Tapes>,
+        address: &TapeAddress,
+        wanted: Wanted,
+    ) -> Arc<Self> {
+        Self::known(tapes, address, Some(wanted))
+    }
+
+    fn known(tapes: &Arc<Tapes>, address: &TapeAddress, wanted: Option<Wanted>) -> Arc<Self> {
+        let address = address.resolved();
+        let medium = wanted.as_ref().map(|wanted| wanted.medium);
+        let key = (address.library.clone(), address.tape.clone(), medium);
+        let new = || {
+            Arc::new(Self::new(tapes.clone(), address.library, address.drive, address.tape, wanted))
+        };
+        tapes.all.lock().entry(key).or_insert_with(new).clone()
+    }
+
+    fn new(
+        tapes: Arc<Tapes>,
+        library: LibraryName,
+        drive: Option<u32>,
+        barcode: Option<String>,
+        wanted: Option<Wanted>,
+    ) -> Self {
+        Self {
+            tapes,
+            library,
+            drive,
+            barcode,
+            wanted,
+            deck: Mutex::default(),
+            abreast: Abreast::default(),
+            pinned: AtomicBool::new(false),
+            patient: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            has_moved: AtomicBool::new(false),
+            trials: AtomicU64::new(0),
+            only_read: AtomicBool::new(false),
+            loading: AtomicBool::new(false),
+            used: AtomicU64::new(0),
+        }
+    }
+
+    /// A tape that is in a drive of a test.
+    #[cfg(test)]
+    pub(crate) fn in_drive(tapes: &Arc<Tapes>, drive: Box<dyn TapeDrive>) -> Arc<Self> {
+        let library = LibraryName::Virtual("test".into());
+        let tape = Self::new(tapes.clone(), library, None, None, None);
+        *tape.deck.lock() = Some(Deck::new(drive, None, None));
+        Arc::new(tape)
+    }
+
+    /// What it is called in messages.
+    pub fn name(&self) -> String {
+        match (&self.barcode, &self.wanted) {
+            (Some(barcode), _) => format!("{}?tape={barcode}", self.library),
+            (None, Some(wanted)) => format!("'{}' in {}", wanted.label, self.library),
+            (None, None) => self.library.to_string(),
+        }
+    }
+
+    /// The library that it is in.
+    pub(crate) fn library(&self) -> &LibraryName {
+        &self.library
+    }
+
+    /// What is on its sticker, where there is a robot that reads it.
+    pub fn barcode(&self) -> Option<&str> {
+        self.barcode.as_deref()
+    }
+
+    /// The key that its drive needs behind that header; none where it does not encrypt.
+    pub(crate) fn key_of(&self, header: &MediumHeader) -> Result<Option<DriveKey>, TapeError> {
+        self.tapes.state.keys.of(header, &self.name())
+    }
+
+    /// Notes that it was written to, and what its drive says of the room on it.
+    pub(crate) fn note_used(&self, medium: MediumId, room: Option<(u64, u64)>) {
+        self.tapes.state.ledger.note_used(medium, self.library(), self.barcode(), room);
+    }
+
+    /// Whether it is in a drive of the host now, and nobody is at it.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.deck.try_lock().is_some_and(|deck| deck.is_some())
+    }
+
+    /// Has it waited for where others have it, or all drives, as long as it is only read.
+    pub fn be_patient(&self) {
+        self.patient.store(true, Relaxed);
+    }
+
+    /// Has it not waited for any more.
+    pub fn be_impatient(&self) {
+        self.patient.store(false, Relaxed);
+    }
+
+    /// Whether it is waited for.
+    pub fn is_patient(&self) -> bool {
+        self.patient.load(Relaxed)
+    }
+
+    /// Keeps it loaded while it is written. False if somebody writes it already.
+    pub fn pin(&self) -> bool {
+        // As a lock is taken: what the last one did to the tape is seen.
+        !self.pinned.swap(true, AcqRel)
+    }
+
+    /// It is written no more.
+    pub fn unpin(&self) {
+        self.pinned.store(false, Release);
+        // Whoever uses it next looks where it is: it may lie in its slot again.
+        if self.lost.swap(false, AcqRel)
+            && let Some(mut deck) = self.deck.try_lock()
+        {
+            *deck = None;
+        }
+    }
+
+    /// Does something with the tape in its drive; loads it if it is in none. Where a drive fails in reading, it is done again, in another
+    /// drive if there is one. A block that a drive cannot read may be the drive's fault: once for each tape another drive tries, if one
+    /// is free, before it counts as the tape's.
+    pub fn with<R>(
+        &self,
+        mut work: impl FnMut(&mut Deck) -> Result<R, TapeError>,
+    ) -> Result<R, TapeError> {
+        let mut deck = self.deck.lock();
+        if self.pinned.load(Relaxed) && self.only_read.swap(false, Relaxed) {
+            *deck = None;
+        }
+        self.used.store(1 + self.tapes.uses.fetch_add(1, Relaxed), Relaxed);
+        let (mut tries, mut left) = (0, None);
+        loop {
+            let mut at_work = None;
+            let mut work = |deck: &mut Deck| {
+                at_work = Some(deck.drive_number());
+                work(deck)
+            };
+            let done = self.once(&mut deck, &mut work);
+            let is_unread = matches!(done, Err(TapeError::Medium { .. }));
+            if is_unread && let Some(of) = self.leave_drive(&mut deck) {
+                left = Some(of);
+                continue;
+            }
+            if let Some(of) = left.take() {
+                self.note_left(of, deck.as_ref().and_then(Deck::drive_number), is_unread);
+            }
+            // A tape that is written stays where it is. One that could not be loaded is told at once.
+            let is_again = tries < TRIES_IN_DRIVES
+                && deck.is_none()
+                && done.as_ref().is_err_and(TapeError::blames_drive)
+                && (at_work.is_some() || tries > 0);
+            if !is_again {
+                return done;
+            }
+            if let Some(drive) = at_work.flatten() {
+                let mut failed = self.tapes.failed.lock();
+                failed.retain(|(library, of)| (library, *of) != (&self.library, drive));
+                failed.push((self.library.clone(), drive));
+            }
+            tries += 1;
+        }
+    }
+
+    /// Takes the tape out of a drive that cannot read a block of it, if another one is free and takes the tape. Returns the drive, with
+    /// what it did. That happens once: what two drives cannot read is the tape's fault.
+    fn leave_drive(&self, deck: &mut Option<Deck>) -> Option<(u32, DriveSession)> {
+        let (number, barcode) = (deck.as_ref()?.drive_number()?, self.barcode.as_deref()?);
+        let stays = self.pinned.load(Relaxed) || self.drive.is_some();
+        if stays || self.has_moved.load(Relaxed) {
+            return None;
+        }
+        let mut library = self.tapes.state.library(&self.library).ok()?;
+        let bringing = Bringing {
+            ledger: &self.tapes.state.ledger,
+            of: &self.library,
+            barcode,
+            drive: None,
+            ours: self.drives_of_others(),
+            failed: self.failed_drives(),
+            kept: None,
+            fits: &Fitting::of(&mut *library, barcode, false),
+        };
+        if !bringing.has_another(&mut *library, number) {
+            return None;
+        }
+        self.has_moved.store(true, Relaxed);
+        self.tapes.failed.lock().push((self.library.clone(), number));
+        Some((number, deck.take()?.session()))
+    }
+
+    /// Notes of a drive that was left what it did. Where the `other` one reads what it could not, the drive is suspect; else it is not
+    /// the drive's fault.
+    fn note_left(
+        &self,
+        (number, session): (u32, DriveSession),
+        other: Option<u32>,
+        is_unread: bool,
+    ) {
+        let is_suspect = !is_unread && other.is_some_and(|other| other != number);
+        if !is_suspect {
+            let left = (self.library.clone(), number);
+            self.tapes.failed.lock().retain(|of| *of != left);
+        }
+        let read_by = other.filter(|_| is_suspect);
+        self.tapes.note_session(DriveSession { read_by, ..session });
+    }
+
+    fn once<R>(
+        &self,
+        deck: &mut Option<Deck>,
+        work: &mut dyn FnMut(&mut Deck) -> Result<R, TapeError>,
+    ) -> Result<R, TapeError> {
+        let done = match &mut *deck {
+            Some(deck) => work(deck),
+            none => {
+                self.loading.store(true, Relaxed);
+                let loaded = self.load();
+                self.loading.store(false, Relaxed);
+                work(none.insert(loaded?))
+            }
+        };
+        if deck.as_mut().is_some_and(Deck::has_read_again) {
+            let medium = self.wanted.as_ref().map(|wanted| wanted.medium);
+            self.tapes.state.ledger.note_read_again(medium, self.library(), self.barcode());
+        }
+        let is_empty = matches!(done, Err(TapeError::NoTape { .. }));
+        // Whoever needs the tape next may find it another drive. Not while it is written: another drive would synchronise without
+        // an error what only this one had in its buffer. A drive without a tape has nothing in it.
+        let failed = done.as_ref().is_err_and(TapeError::blames_drive);
+        if failed && self.pinned.load(Relaxed) {
+            self.lost.store(true, Release);
+        }
+        if is_empty || failed && !self.pinned.load(Relaxed) {
+            *deck = None;
+        }
+        done
+    }
+
+    /// Loads it. One that is read and is not in its library is waited for, as long as somebody is there to bring it.
+    fn load(&self) -> Result<Deck, TapeError> {
+        let is_tried = self.trials.load(Relaxed) > 0;
+        let is_read = self.patient.load(Relaxed) && !self.pinned.load(Relaxed) && !is_tried;
+        let Some(barcode) = self.barcode.as_deref().filter(|_| is_read) else {
+            return self.load_if_there();
+        };
+        let library = self.library.to_string();
+        // It may take a day until somebody brings it. Where nobody does, what the host has stays in its drives: the other members
+        // of an array are read without it.
+        let idle = || self.tapes.give_back_idle();
+        self.tapes.state.requests.insist_on_tape(
+            &self.name(),
+            &library,
+            barcode,
+            &idle,
+            &mut || {
+                self.load_if_there().map_err(|e| match e {
+                    e @ TapeError::Away { .. } => Refused::Empty(e),
+                    e => Refused::Failed(e),
+                })
+            },
+        )
+    }
+
+    fn load_if_there(&self) -> Result<Deck, TapeError> {
+        let _waits = self.tapes.state.waits.begin();
+        let mut wait = self.tapes.state.queue.wait();
+        loop {
+            match self.load_now() {
+                Err(e) if e.is_busy() && self.is_waited_for() => {
+                    // Nobody waits for what the host has and does not use.
+                    self.tapes.give_back_idle();
+                    if !wait.again(&e) {
+                        return Err(e);
+                    }
+                }
+                loaded => return loaded,
+            }
+        }
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.patient.load(Relaxed)
+            && self.trials.load(Relaxed) == 0
+            && !self.pinned.load(Relaxed)
+            && !self.tapes.has_all_drives(&self.library)
+    }
+
+    /// Gives its drive back, if it is not written and not just read. `report`: what the drive did belongs into the report of what was
+    /// read.
+    pub(crate) fn give_back(&self, report: bool) {
+        if !self.pinned.load(Relaxed)
+            && let Some(mut deck) = self.deck.try_lock()
+            && let Some(deck) = deck.take()
+            && report
+        {
+            self.tapes.note_past(deck);
+        }
+    }
+
+    fn load_now(&self) -> Result<Deck, TapeError> {
+        let loading = self.tapes.loading.lock().entry(self.library.clone()).or_default().clone();
+        let _one = loading.lock();
+        let mut library = self.tapes.state.library(&self.library)?;
+        let (mut busy, mut kept, mut had_none) = (None, None, false);
+        for _ in 0..TRIES {
+            match self.mount(&mut *library, kept.as_ref()) {
+                // Where others have the tape, a drive is of no use.
+                Err(e) if self.needs_room(&e) => match self.make_room(&mut *library) {
+                    Some(room) => (busy, kept) = (Some(e), room),
+                    // Another thread may have given back the one drive since it was seen to be in use. No thread takes one now.
+                    None if !had_none => (busy, had_none) = (Some(e), true),
+                    None => return Err(e),
+                },
+                Ok(mounted) => {
+                    // Before the next thread looks for a drive: this one has one, and waits no more.
+                    self.loading.store(false, Relaxed);
+                    return Ok(mounted);
+                }
+                failed => return failed,
+            }
+        }
+        Err(busy.unwrap_or_else(|| no_drive(&self.library.to_string(), &[])))
+    }
+
+    fn deck(&self, drive: Box<dyn TapeDrive>, mount: Option<Mount>) -> Deck {
+        let spool = self.tapes.state.spool.lock().clone();
+        Deck::new(drive, mount, spool.as_ref())
+    }
+
+    fn needs_room(&self, e: &TapeError) -> bool {
+        // One that was named, or that stands alone.
+        let has_one = || self.drive.is_some() || self.barcode.is_none();
+        matches!(e, TapeError::NoDriveFree { .. }) || e.is_busy() && has_one()
+    }
+
+    fn mount(&self, library: &mut dyn Changer, kept: Option<&Kept>) -> Result<Deck, TapeError> {
+        if let Some(barcode) = &self.barcode {
+            let begun = Instant::now();
+            let ours = if self.drive.is_none() { self.drives_of_others() } else { Vec::new() };
+            let of = &self.library;
+            let fits = &Fitting::of(library, barcode, self.pinned.load(Relaxed));
+            // Who writes is not sent from a drive to another by what happened to who reads.
+            let failed = if self.pinned.load(Relaxed) { Vec::new() } else { self.failed_drives() };
+            let (ledger, drive) = (&self.tapes.state.ledger, self.drive);
+            let bringing = Bringing { ledger, of, barcode, drive, ours, failed, kept, fits };
+            let (number, drive) = bringing.bring(library)?;
+            self.only_read.store(!fits.writes(number), Relaxed);
+            let (library, barcode) = (self.library.to_string(), barcode.clone());
+            let took = begun.elapsed();
+            return Ok(self.deck(drive, Some(Mount { library, drive: number, barcode, took })));
+        }
+        match &self.wanted {
+            Some(wanted) => awaited(&self.tapes.state, library, wanted),
+            None => Ok(self.deck(library.open_drive(self.drive.unwrap_or(1))?, None)),
+        }
+    }
+
+    /// Drives of the library that failed while a tape was read in them, the last one last.
+    fn failed_drives(&self) -> Vec<u32> {
+        let of = |(library, drive): &(_, u32)| (*library == self.library).then_some(*drive);
+        self.tapes.failed.lock().iter().filter_map(of).collect()
+    }
+
+    /// Drives of the library that the host has for other tapes, as far as these are not just used: nobody has to ask for them.
+    fn drives_of_others(&self) -> Vec<u32> {
+        let others = self.tapes.all();
+        let of = |other: &Arc<Self>| {
+            let same = other.library == self.library && !std::ptr::eq(&**other, self);
+            same.then(|| other.deck.try_lock()?.as_ref()?.drive_number()).flatten()
+        };
+        others.iter().filter_map(of).collect()
+    }
+
+    /// Gives up the drive of another tape of the library that the host has and does not write, when it is not just read. It is
+    /// kept for this tape, as far as nobody else brings something there just now. Nothing where there is none.
+    fn make_room(&self, library: &mut dyn Changer) -> Option<Option<Kept>> {
+        let mut others = self.tapes.all();
+        others.sort_by_key(|other| other.used.load(Relaxed));
+        let same = |other: &&Arc<Self>| {
+            other.library == self.library
+                && !std::ptr::eq(&***other, self)
+                && !other.pinned.load(Relaxed)
+        };
+        // One that is just read is given up when that is done; one that waits for a drive itself has none.
+        loop {
+            let mut in_use = false;
+            for other in others.iter().filter(same) {
+                match other.deck.try_lock() {
+                    Some(mut deck) => {
+                        if let Some(deck) = deck.take() {
+                            let kept = deck.drive_number().and_then(|n| Kept::of(library, n, LOOK));
+                            self.tapes.note_past(deck);
+                            return Some(kept);
+                        }
+                    }
+                    None => in_use |= !other.loading.load(Relaxed),
+                }
+            }
+            if !in_use || !leaving::nap(PAUSE) {
+                return None;
+            }
+        }
+    }
+}

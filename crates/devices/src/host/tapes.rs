@@ -1,0 +1,94 @@
+//! What a host does with all of its tapes: gives their drives back, tells what these did.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use capstan_format::id::MediumId;
+use capstan_tape::changer::Held;
+use capstan_tape::{DriveSession, TapeError};
+
+use super::DeviceHost;
+use crate::address::{Address, LibraryName, TapeAddress};
+use crate::drives::deck::Deck;
+use crate::drives::{Tape, Trial};
+
+impl DeviceHost {
+    /// What lies in a library, by place, as it was at most two seconds ago.
+    pub fn inventory(&self, name: &LibraryName) -> Result<Vec<Held>, TapeError> {
+        self.tapes().inventory(name)
+    }
+
+    /// The same, as it is now.
+    pub fn inventory_now(&self, name: &LibraryName) -> Result<Vec<Held>, TapeError> {
+        self.tapes().look_again(name);
+        self.inventory(name)
+    }
+
+    /// Gives back the drives of all tapes that are not being written; the tapes stay in them.
+    pub fn release_idle(&self) {
+        let all = self.tapes().all();
+        for tape in all.iter().filter(|tape| !tape.pinned.load(Relaxed)) {
+            if let Some(mut deck) = tape.deck.try_lock() {
+                *deck = None;
+            }
+        }
+    }
+
+    /// Gives back the drives of a medium's tapes that this session has read as far as it needs them; the tapes stay in them. What is
+    /// just read, or written, stays this host's.
+    pub fn done_reading(&self, medium: &Address) {
+        self.tapes().of(medium).iter().for_each(|tape| tape.give_back(true));
+    }
+
+    /// The same of a medium that this session has written as far as it does.
+    pub fn done_writing(&self, medium: &Address) {
+        self.tapes().of(medium).iter().for_each(|tape| tape.give_back(false));
+    }
+
+    /// Whether it writes with every drive of a library: there is none to wait for.
+    pub fn has_all_drives(&self, library: &LibraryName) -> bool {
+        self.tapes().has_all_drives(library)
+    }
+
+    /// What the drives did that tapes are read in, or did since that was asked.
+    pub fn take_sessions(&self) -> Vec<DriveSession> {
+        let mut sessions = self.tapes().take_past();
+        let all = self.tapes().all();
+        for tape in all.iter().filter(|tape| !tape.pinned.load(Relaxed)) {
+            sessions.extend(tape.deck.lock().as_mut().map(Deck::session));
+        }
+        sessions
+    }
+
+    /// Takes the tape out of a drive that stands alone; the host gives the drive up, if it does not write there.
+    pub fn eject(&self, address: &TapeAddress) -> Result<(), TapeError> {
+        let library = address.resolved().library;
+        let all = self.tapes().all();
+        let idle = |tape: &&Arc<Tape>| tape.library == library && !tape.pinned.load(Relaxed);
+        all.iter().filter(idle).for_each(|tape| *tape.deck.lock() = None);
+        self.library(&library)?.unload_drive(address.drive.unwrap_or(1))
+    }
+
+    /// Tells of the tapes of a medium that it has in drives how much of them is written, as their drives say it.
+    pub fn note_use(&self, medium: MediumId, device: &Address) {
+        let tapes = device.tapes();
+        for tape in
+            tapes.iter().map(|of| Tape::of(self.tapes(), of)).filter(|tape| tape.is_loaded())
+        {
+            if let Ok(room) = tape.with(|deck| Ok(deck.capacity().zip(deck.room()))) {
+                tape.note_used(medium, room);
+            }
+        }
+    }
+
+    /// Tries a medium.
+    pub fn trial(&self, medium: &Address) -> Trial {
+        Trial::of(self.tapes(), medium)
+    }
+
+    /// Has the tapes of a medium waited for from here on, as long as they are only read: where others have them, or all drives
+    /// ([`crate::state::queue`]).
+    pub fn wait_for(&self, address: &Address) {
+        address.tapes().iter().for_each(|tape| Tape::of(self.tapes(), tape).be_patient());
+    }
+}

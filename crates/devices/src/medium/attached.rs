@@ -1,0 +1,58 @@
+//! What is attached to a medium that takes nothing but at its end, a tape: locks of versions, backups of internal databases.
+
+use capstan_format::attachment::{Attachment, AttachmentKind};
+use capstan_format::id::{SegmentId, SegmentNumber};
+use capstan_format::lock::VersionLock;
+
+use super::OpenMedium;
+use crate::DeviceError;
+use crate::error::io_error;
+
+/// An attachment to write.
+#[derive(Debug, Clone)]
+pub struct NewAttachment {
+    /// Its identity.
+    pub id: SegmentId,
+    /// What it is.
+    pub kind: AttachmentKind,
+    /// Its contents.
+    pub contents: Vec<u8>,
+    /// The locks, if that is what it is.
+    pub locks: Vec<VersionLock>,
+    /// When it is written, in microseconds since 1970.
+    pub written_us: i64,
+}
+
+impl OpenMedium {
+    /// Whether it takes attachments. A directory has files for what they are. An array takes them whose members all do.
+    pub fn takes_attachments(&self) -> bool {
+        self.storage.takes_attachments()
+    }
+
+    /// What has that number, if it is an attachment and no segment.
+    pub fn attachment(&self, number: SegmentNumber) -> Result<Option<Attachment>, DeviceError> {
+        let found = self.storage.attachment(number);
+        found.map_err(io_error("read", &self.name_of_attachment(number)))
+    }
+
+    /// The contents of an attachment, checked.
+    pub fn read_attachment(&self, of: &Attachment) -> Result<Vec<u8>, DeviceError> {
+        let read = self.storage.read_attachment(of);
+        read.map_err(io_error("read", &self.name_of_attachment(of.number)))
+    }
+
+    /// Whether both of its records can be read; either is enough to have it. Of an array's, which has it on all members, it is not asked.
+    pub fn has_both_records(&self, of: &Attachment) -> Result<bool, DeviceError> {
+        let has = self.storage.has_both_records(of);
+        has.map_err(io_error("read", &self.name_of_attachment(of.number)))
+    }
+
+    /// Writes an attachment behind all that the medium has. On return it is durable.
+    pub fn attach(&self, new: &NewAttachment) -> Result<SegmentNumber, DeviceError> {
+        self.storage.attach(new, SegmentNumber(1))
+    }
+
+    fn name_of_attachment(&self, number: SegmentNumber) -> String {
+        format!("attachment {} of {}", number.0, self.path)
+    }
+}

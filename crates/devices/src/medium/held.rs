@@ -1,0 +1,451 @@
+//! A medium held for what is done to it besides writing segments: removing them, and locking versions.
+//!
+//! Segments are removed whole, the last first: the end of a session is in its last segment, so a removal that is cut short
+//! leaves a session without its end, which nobody takes for complete.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::ErrorKind;
+
+use capstan_engine::buffer::Buffer;
+use capstan_format::block::{BLOCK_SIZE_MAX, HEADER_LEN, MaHeader};
+use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
+use capstan_format::lock::VersionLock;
+
+use super::OpenMedium;
+use super::names::{GONE_SUFFIX, SUFFIX, segment_name, segment_number};
+use super::storage::SegmentSize;
+use crate::DeviceError;
+use crate::error::io_error;
+
+pub(crate) const LOCK_SUFFIX: &str = ".lock";
+const LOCK_TEMPORARY: &str = ".lock.new";
+
+/// A lock found on a medium.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundLock {
+    /// One that can be read.
+    Whole(VersionLock),
+    /// A damaged one of that version: until when it holds is not known.
+    Damaged(VersionId),
+}
+
+impl FoundLock {
+    /// The version that it locks.
+    pub fn version(&self) -> VersionId {
+        match self {
+            Self::Whole(lock) => lock.version,
+            Self::Damaged(version) => *version,
+        }
+    }
+}
+
+pub(crate) fn is_lock_name(name: &str) -> bool {
+    locked_version(name, LOCK_SUFFIX).or(locked_version(name, LOCK_TEMPORARY)).is_some()
+}
+
+fn locked_version(name: &str, suffix: &str) -> Option<VersionId> {
+    name.strip_suffix(suffix)?.parse().ok()
+}
+
+impl OpenMedium {
+    /// The locks on the medium.
+    pub fn version_locks(&self) -> Result<Vec<FoundLock>, DeviceError> {
+        let names = self.storage.list().map_err(io_error("list", &self.path))?;
+        let locks = names.iter().filter_map(|n| Some((n, locked_version(n, LOCK_SUFFIX)?)));
+        let found = locks.map(|(name, version)| match self.version_lock(name, version) {
+            Ok(lock) => Some(lock),
+            // It passed, and was removed since it was listed.
+            Err(DeviceError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
+            // What cannot be read may say anything: it holds its version, and keeps nobody from the others.
+            Err(_) => Some(FoundLock::Damaged(version)),
+        });
+        Ok(found.flatten().collect())
+    }
+
+    fn version_lock(&self, name: &str, version: VersionId) -> Result<FoundLock, DeviceError> {
+        let failed = |e| io_error("read", &format!("{}/{name}", self.path))(e);
+        let file = self.storage.open(name).map_err(failed)?;
+        let len = file.len().map_err(failed)?.min(BLOCK_SIZE_MAX.into()) as usize;
+        let mut bytes = vec![0; len];
+        let n = file.read_at(&mut bytes, 0).map_err(failed)?;
+        let lock = VersionLock::decode(&bytes[..n]).ok().filter(|lock| lock.version == version);
+        Ok(lock.map_or(FoundLock::Damaged(version), FoundLock::Whole))
+    }
+
+    /// The highest number that is noted as given and removed again. What was recorded up to it may be gone on purpose.
+    pub fn last_removed(&self) -> Result<Option<SegmentNumber>, DeviceError> {
+        let names = self.storage.list().map_err(io_error("list", &self.path))?;
+        Ok(names.iter().filter_map(|n| segment_number(n, GONE_SUFFIX)).max())
+    }
+
+    /// The bytes that a segment has.
+    pub fn segment_length(&self, number: SegmentNumber) -> Result<u64, DeviceError> {
+        let name = format!("{}/{}", self.path, segment_name(number, SUFFIX));
+        self.open_segment(number)?.len().map_err(io_error("read", &name))
+    }
+
+    /// The complete segments, with the bytes that each has where that is known without opening it.
+    pub fn lengths(&self) -> Result<BTreeMap<SegmentNumber, Option<u64>>, DeviceError> {
+        let mut lengths = BTreeMap::new();
+        for number in self.segments()? {
+            let name = segment_name(number, SUFFIX);
+            match self.storage.length(&name) {
+                Ok(length) => drop(lengths.insert(number, length)),
+                // It was removed since it was listed.
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) => return Err(io_error("examine", &format!("{}/{name}", self.path))(e)),
+            }
+        }
+        Ok(lengths)
+    }
+
+    /// Whether so little is there of a segment that not all of it can be read, as far as that is told without reading it; `looks` says
+    /// how many may be opened for it.
+    pub fn is_cut(
+        &self,
+        number: SegmentNumber,
+        size: SegmentSize,
+        looks: &mut u32,
+    ) -> Result<bool, DeviceError> {
+        let name = segment_name(number, SUFFIX);
+        let failed = io_error("examine", &format!("{}/{name}", self.path));
+        self.storage.is_cut(&name, size, looks).map_err(failed)
+    }
+
+    /// Which segment has that number, wherever in it that can be read; `None` if nothing in it says so.
+    pub fn segment_found(&self, number: SegmentNumber) -> Result<Option<SegmentId>, DeviceError> {
+        /// So many of its blocks are looked at: one that is damaged does not make another segment of it.
+        const LOOKS: u64 = 4;
+        let name = format!("{}/{}", self.path, segment_name(number, SUFFIX));
+        if let Some(found) =
+            self.storage.segment_near_end(number).map_err(io_error("read", &name))?
+        {
+            return Ok(Some(found));
+        }
+        let file = self.open_segment(number)?;
+        let step = u64::from(self.header().block_size);
+        for look in 0..LOOKS {
+            let mut bytes = [0; HEADER_LEN];
+            match file.read_at(&mut bytes, look * step) {
+                Ok(n) if n == bytes.len() => {}
+                Ok(_) => break,
+                // What cannot be read at one place may be read at another.
+                Err(e) if e.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
+                    continue;
+                }
+                Err(e) => return Err(io_error("read", &name)(e)),
+            }
+            if let Ok(header) = MaHeader::decode(&bytes) {
+                return Ok(Some(header.segment));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The segment that has that number, if its first bytes can be read.
+    pub fn segment_at(&self, number: SegmentNumber) -> Option<SegmentId> {
+        let file = self.open_segment(number).ok()?;
+        let mut bytes = [0; HEADER_LEN];
+        let n = file.read_at(&mut bytes, 0).ok()?;
+        MaHeader::decode(bytes.get(..n)?).ok().map(|header| header.segment)
+    }
+}
+
+/// A medium that nobody else writes to.
+pub struct HeldMedium {
+    medium: OpenMedium,
+    /// Hold the lock as long as this lives; a kill frees it.
+    locks: Vec<File>,
+}
+
+impl HeldMedium {
+    /// A medium that is held already; without a lock on a storage that has none, for tests.
+    pub fn new(medium: OpenMedium, locks: Vec<File>) -> Self {
+        Self { medium, locks }
+    }
+
+    /// The medium, and what holds it.
+    pub(crate) fn into_parts(self) -> (OpenMedium, Vec<File>) {
+        (self.medium, self.locks)
+    }
+
+    /// The medium, held once more.
+    pub fn again(&self) -> Result<Self, DeviceError> {
+        let locks = self.locks.iter().map(File::try_clone).collect::<std::io::Result<_>>();
+        let locks = locks.map_err(io_error("hold", &self.medium.path))?;
+        Ok(Self::new(self.medium.clone(), locks))
+    }
+
+    /// The medium.
+    pub fn medium(&self) -> &OpenMedium {
+        &self.medium
+    }
+
+    /// Removes segments, the last first. Returns those that are durably gone, also those that were gone before, and what
+    /// kept it from removing the others.
+    pub fn remove_segments(
+        &self,
+        numbers: &[SegmentNumber],
+    ) -> (Vec<SegmentNumber>, Option<DeviceError>) {
+        let mut numbers = numbers.to_vec();
+        numbers.sort_unstable_by(|a, b| b.cmp(a));
+        let mut removed = Vec::new();
+        let failure = self.note_last(&numbers).and_then(|()| {
+            for number in &numbers {
+                let name = segment_name(*number, SUFFIX);
+                match self.medium.storage.remove(&name) {
+                    Err(e) if e.kind() != ErrorKind::NotFound => {
+                        return Err(self.error("remove", &name)(e));
+                    }
+                    _ => removed.push(*number),
+                }
+            }
+            Ok(())
+        });
+        match self.sync() {
+            Ok(()) => (removed, failure.err()),
+            // What is not durable may come back.
+            Err(e) => (Vec::new(), Some(e)),
+        }
+    }
+
+    /// Notes the medium's last number durably before its segment goes, so that it is not given again.
+    fn note_last(&self, removed: &[SegmentNumber]) -> Result<(), DeviceError> {
+        let storage = &self.medium.storage;
+        let names = storage.list().map_err(io_error("list", &self.medium.path))?;
+        let of = |suffix| names.iter().filter_map(move |n| segment_number(n, suffix));
+        let (Some(last), noted) = (of(SUFFIX).max(), of(GONE_SUFFIX).max()) else { return Ok(()) };
+        if noted >= Some(last) || !removed.contains(&last) {
+            return Ok(());
+        }
+        let name = segment_name(last, GONE_SUFFIX);
+        match storage.create(&name) {
+            Ok(mut file) => file.sync().map_err(self.error("synchronise", &name))?,
+            // Nothing can be made on a file system without a free inode: the segment itself becomes the note, and its bytes go.
+            Err(e) if is_full(&e) => {
+                let segment = segment_name(last, SUFFIX);
+                storage.rename(&segment, &name).map_err(self.error("rename", &segment))?;
+                self.sync()?;
+                storage.empty(&name).map_err(self.error("empty", &name))?;
+            }
+            Err(e) => return Err(self.error("create", &name)(e)),
+        }
+        self.sync()?;
+        for old in of(GONE_SUFFIX).map(|n| segment_name(n, GONE_SUFFIX)) {
+            storage.remove(&old).map_err(self.error("remove", &old))?;
+        }
+        Ok(())
+    }
+
+    /// Records a lock durably. What the medium has of it already stays: the later time, and all segments.
+    pub fn put_lock(&self, lock: &VersionLock) -> Result<(), DeviceError> {
+        let name = format!("{}{LOCK_SUFFIX}", lock.version);
+        let temporary = format!("{}{LOCK_TEMPORARY}", lock.version);
+        let known = match self.medium.version_lock(&name, lock.version) {
+            Ok(FoundLock::Whole(known)) => Some(known),
+            Ok(FoundLock::Damaged(_)) => None,
+            Err(DeviceError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        };
+        let lock = known.map_or_else(|| lock.clone(), |known| known.joined(lock));
+        let medium = |source| DeviceError::Medium { path: self.medium.path.clone(), source };
+        let block = lock.encode().map_err(medium)?;
+        let mut aligned = Buffer::new(block.len());
+        aligned.copy_from_slice(&block);
+        let storage = &self.medium.storage;
+        let write = || {
+            match storage.remove(&temporary) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+            let mut file = storage.create(&temporary)?;
+            file.append(&aligned)?;
+            file.sync()?;
+            storage.replace(&temporary, &name)?;
+            storage.sync()
+        };
+        write().map_err(self.error("write the lock", &name))
+    }
+
+    /// Removes the records of those of these locks that have passed.
+    pub fn remove_passed_locks(&self, found: &[FoundLock], now_us: i64) -> Result<(), DeviceError> {
+        for found in found {
+            if let FoundLock::Whole(lock) = found
+                && lock.until_us <= now_us
+            {
+                let name = format!("{}{LOCK_SUFFIX}", lock.version);
+                self.medium.storage.remove(&name).map_err(self.error("remove", &name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.medium.storage.sync().map_err(io_error("synchronise", &self.medium.path))
+    }
+
+    fn error(
+        &self,
+        action: &'static str,
+        name: &str,
+    ) -> impl FnOnce(std::io::Error) -> DeviceError + use<> {
+        let path = format!("{}/{name}", self.medium.path);
+        move |source| DeviceError::Io { action, path, source }
+    }
+}
+
+/// Whether a file cannot be made as there is no room, or no inode, for it.
+fn is_full(e: &std::io::Error) -> bool {
+    matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+    use crate::directory::FileDevice;
+    use crate::directory::faulty::FaultyStorage;
+    use std::sync::Arc;
+
+    use capstan_format::id::MediumId;
+    use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
+
+    fn device(storage: &FaultyStorage) -> FileDevice {
+        let header = || {
+            Ok(MediumHeader {
+                format: FORMAT_VERSION,
+                incompatible: 0,
+                compatible: 0,
+                medium: MediumId([1; 16]),
+                label: "m".to_owned(),
+                block_size: 64 << 10,
+                created_us: 0,
+                protection: Protection::None,
+                cell: None,
+                array: None,
+                drive_key: None,
+            })
+        };
+        FileDevice::on_storage(Arc::new(storage.clone()), "m", header).unwrap()
+    }
+
+    fn write(storage: &FaultyStorage, segments: u32) -> u32 {
+        let mut device = device(storage);
+        let mut last = 0;
+        for _ in 0..segments {
+            last = device.begin_segment().unwrap().0;
+            device.write(&Buffer::new(4096)).unwrap();
+            device.end_segment().unwrap();
+            device.commit().unwrap();
+        }
+        last
+    }
+
+    fn held(storage: &FaultyStorage) -> HeldMedium {
+        device(storage).hold().unwrap()
+    }
+
+    fn remove(storage: &FaultyStorage, numbers: &[u32]) -> Vec<u32> {
+        let numbers: Vec<_> = numbers.iter().copied().map(SegmentNumber).collect();
+        let (removed, failure) = held(storage).remove_segments(&numbers);
+        assert!(failure.is_none(), "{failure:?}");
+        removed.iter().map(|n| n.0).collect()
+    }
+
+    fn lock(until_us: i64, numbers: &[u32]) -> VersionLock {
+        let numbers: Vec<_> = numbers.iter().copied().map(SegmentNumber).collect();
+        VersionLock::new(VersionId([9; 16]), until_us, &numbers)
+    }
+
+    #[test]
+    fn numbers_of_removed_segments_are_not_given_again() {
+        let storage = FaultyStorage::new(None);
+        assert_eq!(write(&storage, 4), 4);
+        // Gone already is as good as removed.
+        assert_eq!(remove(&storage, &[3, 4, 77]), [77, 4, 3]);
+        assert_eq!(remove(&storage, &[2, 1]), [2, 1]);
+        assert_eq!(write(&storage, 1), 5);
+        assert_eq!(remove(&storage, &[5]), [5]);
+        assert_eq!(write(&storage, 1), 6);
+        let gone: Vec<_> =
+            storage_names(&storage).into_iter().filter(|n| n.ends_with(GONE_SUFFIX)).collect();
+        assert_eq!(gone, ["00000005.gone"]);
+    }
+
+    fn storage_names(storage: &FaultyStorage) -> Vec<String> {
+        use crate::medium::storage::Storage;
+        storage.list().unwrap()
+    }
+
+    /// Whenever the power fails: what is left is the begin of what was there, and no number comes twice.
+    #[test]
+    fn a_removal_that_is_cut_short_leaves_the_first_segments() {
+        for at in 0.. {
+            let storage = FaultyStorage::new(None);
+            write(&storage, 5);
+            let held = held(&storage);
+            storage.fail_after(at);
+            let (removed, failure) = held.remove_segments(&[3, 5, 4].map(SegmentNumber));
+            for seed in 0..8_u64 {
+                let left = storage.after_crash(&mut |n| (seed * 7 + at) % n);
+                let medium = device(&left);
+                let numbers: Vec<_> = medium.medium().segments().unwrap();
+                let numbers: Vec<u32> = numbers.iter().map(|n| n.0).collect();
+                assert!([1, 2, 3, 4, 5].starts_with(&numbers) && numbers.len() >= 2, "{numbers:?}");
+                assert!(removed.iter().all(|n| !numbers.contains(&n.0)), "{removed:?} {numbers:?}");
+                drop(medium);
+                assert_eq!(write(&left, 1), 6);
+            }
+            if failure.is_none() {
+                assert_eq!(removed.len(), 3);
+                return;
+            }
+        }
+    }
+
+    /// Whenever the power fails: a lock is there as it was or as it is to be.
+    #[test]
+    fn a_lock_is_never_lost_nor_shortened() {
+        for at in 0.. {
+            let storage = FaultyStorage::new(None);
+            write(&storage, 3);
+            let held = held(&storage);
+            held.put_lock(&lock(50, &[1, 2])).unwrap();
+            storage.fail_after(at);
+            let done = held.put_lock(&lock(90, &[3]));
+            for seed in 0..8_u64 {
+                let left = storage.after_crash(&mut |n| (seed * 5 + at) % n);
+                let found = device(&left).medium().version_locks().unwrap();
+                let was = [FoundLock::Whole(lock(50, &[1, 2]))];
+                let is = [FoundLock::Whole(lock(90, &[1, 2, 3]))];
+                assert!(found == is || done.is_err() && found == was, "{at} {seed}: {found:?}");
+            }
+            if done.is_ok() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_lock_is_still_one() {
+        let storage = FaultyStorage::new(None);
+        write(&storage, 1);
+        let held = held(&storage);
+        held.put_lock(&lock(50, &[1])).unwrap();
+        held.put_lock(&lock(40, &[1])).unwrap();
+        let found = held.medium().version_locks().unwrap();
+        assert_eq!(found, [FoundLock::Whole(lock(50, &[1]))], "it is never shortened");
+        use crate::medium::storage::Storage;
+        let name = format!("{}{LOCK_SUFFIX}", VersionId([8; 16]));
+        storage.create(&name).unwrap();
+        let found = held.medium().version_locks().unwrap();
+        assert!(found.contains(&FoundLock::Damaged(VersionId([8; 16]))), "{found:?}");
+        held.remove_passed_locks(&found, 50).unwrap();
+        assert_eq!(
+            held.medium().version_locks().unwrap(),
+            [FoundLock::Damaged(VersionId([8; 16]))]
+        );
+        device(&storage);
+    }
+}

@@ -1,0 +1,226 @@
+//! Real drives and libraries as [`capstan_tape`] asks for them: over SG_IO and iSCSI.
+//!
+//! [`drive`] is a drive, [`changer`] a library with a robot, [`alone`] a drive without one. [`units`] finds the devices that
+//! a library's drives are. Which tape goes into which drive is decided elsewhere.
+
+mod alone;
+mod changer;
+mod cleaning;
+mod counted;
+mod drive;
+mod errors;
+mod owed;
+mod place;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use std::{env, fs};
+
+use capstan_scsi::Error;
+use capstan_scsi::find::{self, Found};
+use capstan_scsi::inquiry::{Identity, Kind};
+use capstan_scsi::iscsi::{Iscsi, Target};
+use capstan_scsi::patience::Again;
+use capstan_scsi::transport::Transport;
+use capstan_tape::lock::Locks;
+use capstan_tape::{Changer, TapeError};
+use parking_lot::Mutex;
+use zeroize::Zeroizing;
+
+pub use capstan_scsi::patience::Reconnects;
+pub(crate) use changer::info_of;
+pub(crate) use errors::explain;
+use owed::Debts;
+
+/// Where the secret of an iSCSI login is: not in a device's name, which others see.
+pub const SECRET_VARIABLE: &str = "CAPSTAN_CHAP_SECRET";
+
+/// How real drives and libraries are reached at a host, and what is known of them.
+#[derive(Default)]
+pub(crate) struct Initiator {
+    /// What the host has locked.
+    locks: Locks,
+    /// The secret of iSCSI logins, where the program took it out of the environment.
+    secret: OnceLock<Zeroizing<String>>,
+    /// Portals that it was connected to: where one does not answer any more, it is tried again.
+    reached: Mutex<HashSet<String>>,
+    /// What devices elsewhere are: these are asked once.
+    asked: Mutex<HashMap<String, Found>>,
+    debts: Debts,
+    /// What is done about connections that were lost, where the program said it.
+    reconnects: OnceLock<Reconnects>,
+    by_default: Reconnects,
+}
+
+impl Initiator {
+    pub fn with(locks: Locks) -> Self {
+        let mut this = Self::default();
+        this.locks = locks;
+        this
+    }
+
+    /// Opens a library by the name of its changer, or a drive that stands alone.
+    pub fn open(self: &Arc<Self>, device: &str) -> Result<Box<dyn Changer>, TapeError> {
+        capstan_scsi::patience::ends_when(capstan_tape::leaving::has_left);
+        let found = self.what_is(device).map_err(|e| explain(e, device))?;
+        match found.kind {
+            Kind::Changer => {
+                Ok(Box::new(changer::ScsiLibrary::open(self.clone(), device, &found.identity)?))
+            }
+            Kind::Tape => Ok(Box::new(alone::Alone::new(self.clone(), device, found))),
+            other => Err(explain(
+                Error::WrongKind {
+                    device: device.to_owned(),
+                    found: other.to_string(),
+                    wanted: "tape drive or changer",
+                },
+                device,
+            )),
+        }
+    }
+
+    /// Gives the secret of iSCSI logins, once. Whoever gives two means the first.
+    pub fn give_secret(&self, secret: &str) {
+        let _ = self.secret.set(Zeroizing::new(secret.to_owned()));
+    }
+
+    /// Says what is done about connections that were lost, once; without that they are tried for two minutes.
+    pub fn reconnect_as(&self, reconnects: Reconnects) {
+        let _ = self.reconnects.set(reconnects);
+    }
+
+    /// Tells all drives what was not told. A drive with our key is waited for, some minutes at most. `say` gets what is worth knowing,
+    /// in sentences.
+    pub fn settle(&self, say: &dyn Fn(&str)) {
+        self.debts.settle(self.reconnects(), Duration::MAX, say);
+    }
+
+    fn reconnects(&self) -> &Reconnects {
+        self.reconnects.get().unwrap_or(&self.by_default)
+    }
+
+    /// The login of an iSCSI name.
+    fn target(&self, name: &str) -> Result<Target, Error> {
+        Ok(self.with_secret(Target::parse(name)?))
+    }
+
+    /// The same with the secret that was given, or that of the environment, where a user is named.
+    pub fn with_secret(&self, target: Target) -> Target {
+        if target.user.is_none() || target.secret().is_some() {
+            return target;
+        }
+        match self.secret.get() {
+            Some(secret) => target.with_secret(secret),
+            None => match env::var(SECRET_VARIABLE) {
+                Ok(secret) => target.with_secret(&secret),
+                Err(_) => target,
+            },
+        }
+    }
+
+    /// The way to a device.
+    fn transport(&self, device: &str) -> Result<Box<dyn Transport>, Error> {
+        if !device.contains("://") {
+            return capstan_scsi::open(device);
+        }
+        let target = self.target(device)?;
+        let portal = target.portal();
+        let mut again = Again::begin(self.reconnects());
+        loop {
+            match Iscsi::open(target.clone()) {
+                Err(Error::Connect { .. })
+                    if self.reached.lock().contains(&portal) && again.again(device) => {}
+                opened => {
+                    let opened = opened?;
+                    self.reached.lock().insert(portal);
+                    return Ok(Box::new(opened));
+                }
+            }
+        }
+    }
+
+    /// What a device is. One of this machine is not opened for that: another process may have it. Others are asked once.
+    fn what_is(&self, device: &str) -> Result<Found, Error> {
+        if !device.contains("://") {
+            let number = fs::metadata(device).map(|meta| meta.rdev()).unwrap_or_default();
+            if let Some(found) = find::local().into_iter().find(|f| f.numbers.contains(&number)) {
+                return Ok(found);
+            }
+        }
+        if let Some(found) = self.asked.lock().get(device) {
+            return Ok(found.clone());
+        }
+        let (kind, identity) = capstan_scsi::Device::identify(self.transport(device)?)?;
+        let (tape_node, address, numbers) = (None, None, Vec::new());
+        let found = Found { name: device.to_owned(), kind, identity, tape_node, address, numbers };
+        self.asked.lock().insert(device.to_owned(), found.clone());
+        Ok(found)
+    }
+}
+
+impl Drop for Initiator {
+    /// Tells the drives what was not told, and waits for none. If a key may be left in one, whoever hears of lost connections hears it;
+    /// without him it goes to standard error.
+    fn drop(&mut self) {
+        let at_once = Reconnects { most: Duration::ZERO, ..Reconnects::default() };
+        self.debts.settle(&at_once, Duration::ZERO, &|text| match self.reconnects.get() {
+            Some(reconnects) => (reconnects.tell)(text),
+            None => drop(writeln!(io::stderr().lock(), "{text}")),
+        });
+    }
+}
+
+/// The file by which processes of this host take turns with a robot (`changer`), a drive, or with bringing a tape to one (`claim`). Named after its serial number, so
+/// whatever way leads to it, it is the same file.
+fn lock_path(of: &str, identity: &Identity, device: &str) -> PathBuf {
+    let name = if identity.serial.is_empty() { device } else { &identity.serial };
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = name.chars().map(plain).collect();
+    let name = format!("capstan-{of}-{name}.lock");
+    let shared = Path::new("/run/lock");
+    // Where only root may make it, and has not: who is not root shares with those who are not either.
+    match shared.join(&name).exists() || is_writable(shared) {
+        true => shared.join(name),
+        false => env::temp_dir().join(name),
+    }
+}
+
+fn is_writable(dir: &Path) -> bool {
+    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+#[cfg(test)]
+mod names {
+    use super::*;
+
+    #[test]
+    fn locks_are_named_after_serial_numbers() {
+        let identity = |serial: &str| Identity { serial: serial.to_owned(), ..Identity::default() };
+        let name = |serial, device| {
+            let path = lock_path("drive", &identity(serial), device);
+            path.file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(name("HU123", "/dev/sg3"), "capstan-drive-HU123.lock");
+        assert_eq!(name("../x y", "/dev/sg3"), "capstan-drive----x-y.lock");
+        assert_eq!(name("", "/dev/sg3"), "capstan-drive--dev-sg3.lock");
+    }
+
+    #[test]
+    fn what_is_no_device_is_said() {
+        for (name, words) in [
+            ("/dev/null", "not a SCSI device"),
+            ("/dev/sg4711", "cannot find /dev/sg4711"),
+            ("iscsi://127.0.0.1:1/iqn.2026-11.test:x/0", "cannot connect"),
+        ] {
+            let text = Arc::new(Initiator::default()).open(name).err().unwrap().to_string();
+            assert!(text.contains(words), "{text}");
+        }
+    }
+}

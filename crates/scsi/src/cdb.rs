@@ -73,7 +73,7 @@ impl Cdb {
     }
 
     /// How long it may take on the slowest device that still works. What the device itself recommends
-    /// ([`crate::opcodes`]) replaces it where that is longer.
+    /// ([`crate::answers::opcodes`]) replaces it where that is longer.
     pub fn timeout(&self) -> Duration {
         let minutes = match self.opcode() {
             // A whole tape is wound, or repositioning and retries of 8 MiB blocks at the slowest speed.

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::Error;
+use crate::answers::inquiry::{self, Identity, Inquiry, Kind};
+use crate::answers::opcodes::{self, Opcodes};
+use crate::answers::sense::{ILLEGAL_REQUEST, Sense, UNIT_ATTENTION};
 use crate::cdb::{self, Cdb};
-use crate::inquiry::{self, Identity, Inquiry, Kind};
-use crate::opcodes::{self, Opcodes};
 use crate::patience::{Again, Reconnects};
-use crate::sense::{ILLEGAL_REQUEST, Sense, UNIT_ATTENTION};
 use crate::transport::{
     BUSY, CHECK_CONDITION, Data, GOOD, Left, Outcome, RESERVATION_CONFLICT, TASK_SET_FULL,
     Transport, TransportError,

@@ -2,8 +2,8 @@
 
 use std::io;
 
+use crate::answers::sense::Sense;
 use crate::holders::Holder;
-use crate::sense::Sense;
 
 /// Why a device cannot be used, or did not do what it was asked.
 #[derive(Debug, thiserror::Error)]

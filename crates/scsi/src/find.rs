@@ -4,15 +4,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::answers::inquiry::{self, Identity, Kind};
 use crate::bytes::{part, u8_at, u16_at, u32_at};
-use crate::cdb;
 use crate::device::Device;
-use crate::inquiry::{self, Identity, Kind};
-use crate::iscsi::{self, Iscsi, Target};
-use crate::node;
-use crate::sg::Sg;
-use crate::transport::Data;
+use crate::transport::iscsi::{self, Iscsi, Target};
+use crate::transport::sg::Sg;
+use crate::transport::{Data, node};
+use crate::{Error, cdb};
 
 /// A tape drive or changer that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

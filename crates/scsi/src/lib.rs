@@ -2,40 +2,31 @@
 //!
 //! [`Drive`] is a tape drive, [`Changer`] the robot of a library; both speak through a [`transport::Transport`]: [`sg`]
 //! (devices of this machine) or [`iscsi`] (through the system's libiscsi, opened when it is first needed). [`open`] finds
-//! the right one by the device's name, and [`find`] which devices there are. What devices answer is decoded by pure functions that take any bytes:
-//! [`sense`], [`inquiry`], [`mode`], [`log`], [`alerts`], [`position`], [`element`], [`encryption`], [`opcodes`].
+//! the right one by the device's name, and [`find`] which devices there are. [`cdb`] has the commands, [`answers`] decodes what comes back.
 //!
 //! Devices differ in what they have and in what they get wrong. What a device lacks is found out, never assumed; where it
 //! contradicts itself it is not believed; and where nobody knows the tape's position, nothing is written.
 
-pub mod alerts;
+pub mod answers;
 pub mod bytes;
 pub mod cdb;
 mod changer;
 mod device;
 mod drive;
-pub mod element;
-pub mod encryption;
 mod error;
 pub mod find;
 pub mod holders;
-pub mod inquiry;
-pub mod iscsi;
-pub mod log;
-pub mod mode;
-mod node;
-pub mod opcodes;
 pub mod patience;
-pub mod position;
-pub mod sense;
-pub mod sg;
 pub mod transport;
 
+pub use answers::{alerts, element, encryption, inquiry, log, mode, opcodes, position, sense};
+pub use transport::{iscsi, sg};
+
+pub use answers::position::Position;
 pub use changer::{Changer, Inventory};
 pub use device::{Device, Reply};
 pub use drive::{BlockLimits, Drive, Medium, Read, Written};
 pub use error::Error;
-pub use position::Position;
 
 use std::path::Path;
 

@@ -10,8 +10,7 @@ use capstan_format::id::MediumId;
 
 use crate::DeviceError;
 use crate::address::Address;
-use crate::directory::RealStorage;
-use crate::directory::{UNFINISHED, is_our_name};
+use crate::directory::{RealStorage, UNFINISHED, is_our_name};
 use crate::error::io_error;
 use crate::medium::storage::Storage;
 

@@ -21,11 +21,10 @@ use crate::drives::passed::Shape;
 use crate::drives::{HEADER_FILE, LONGEST, Tape, WINDOW, Wanted};
 use crate::error::io_error;
 use crate::host::DeviceHost;
-use crate::medium::NewAttachment;
 use crate::medium::ends::blocks_on;
 use crate::medium::names::{SUFFIX, segment_name, segment_number};
 use crate::medium::storage::{ReadFile, Recorded, Storage, WriteFile};
-use crate::medium::{HEADER_NAME, OpenMedium};
+use crate::medium::{HEADER_NAME, NewAttachment, OpenMedium};
 
 /// The most that the catalog of a segment can be: what is more is none of ours.
 const CATALOG_MAX: usize = 256 << 20;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::element::DriveName;
+use crate::answers::element::DriveName;
 use crate::transport::{CHECK_CONDITION, Left, Outcome, TransportError};
 
 fn element(kind: ElementKind, address: u16, barcode: Option<&str>) -> Element {

@@ -2,9 +2,9 @@
 
 use super::Drive;
 use crate::Error;
+use crate::answers::position::Position;
+use crate::answers::sense::{MEDIUM_ERROR, NO_SENSE, RECOVERED, Sense, VOLUME_OVERFLOW};
 use crate::cdb::{self, Cdb, Over};
-use crate::position::Position;
-use crate::sense::{MEDIUM_ERROR, NO_SENSE, RECOVERED, Sense, VOLUME_OVERFLOW};
 use crate::transport::Data;
 
 /// What came of writing.

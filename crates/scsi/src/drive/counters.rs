@@ -1,10 +1,9 @@
 //! What a drive says of itself: tape alerts and counters.
 
 use super::Drive;
-use crate::Error;
-use crate::alerts::Alert;
-use crate::cdb;
-use crate::log::{self, LogPage, Statistics};
+use crate::answers::alerts::Alert;
+use crate::answers::log::{self, LogPage, Statistics};
+use crate::{Error, cdb};
 
 impl Drive {
     /// The tape alerts that the drive has raised; reading them clears them in the drive. None where it has no such page.

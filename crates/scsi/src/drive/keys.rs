@@ -4,10 +4,9 @@
 //! written or read after a reset or unload until the caller sets one again or says that none is wanted.
 
 use super::Drive;
-use crate::Error;
-use crate::cdb;
-use crate::encryption::{self, Algorithm, DriveKey, EncryptionStatus, NextBlock};
+use crate::answers::encryption::{self, Algorithm, DriveKey, EncryptionStatus, NextBlock};
 use crate::transport::Data;
+use crate::{Error, cdb};
 
 /// What became of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

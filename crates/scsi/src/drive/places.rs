@@ -3,9 +3,9 @@
 use super::Drive;
 use super::standing::Standing;
 use crate::Error;
+use crate::answers::position::{self, Position, Reported};
+use crate::answers::sense::Sense;
 use crate::cdb::{self, Cdb, Over, SPACE_MAX};
-use crate::position::{self, Position, Reported};
-use crate::sense::Sense;
 use crate::transport::Data;
 
 /// Which form of READ POSITION the drive can be believed.

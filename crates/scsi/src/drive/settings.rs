@@ -1,11 +1,10 @@
 //! Settings of a drive: block limits, variable blocks, buffering, compression.
 
 use super::Drive;
+use crate::answers::mode::{self, Compression, ModeData};
 use crate::bytes::{u16_at, u24_at};
-use crate::cdb;
-use crate::mode::{self, Compression, ModeData};
 use crate::transport::Data;
-use crate::{BLOCK_MAX, Error};
+use crate::{BLOCK_MAX, Error, cdb};
 
 /// Which block lengths the drive, the way to it and our format allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! A drive that was reset rewinds, and says truly that it stands at the beginning. Whoever had been writing at the end must
 //! not go on there, so after that the drive's word allows nothing: the caller must go to a place.
 
-use crate::position::Position;
+use crate::answers::position::Position;
 
 /// How sure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

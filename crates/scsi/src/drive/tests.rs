@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::*;
 use crate as scsi;
-use crate::encryption::DriveKey;
-use crate::position::Position;
+use crate::answers::encryption::DriveKey;
+use crate::answers::position::Position;
 use crate::transport::{Outcome, TransportError};
 use model::{Model, Object, Positions, check};
 

@@ -19,9 +19,9 @@ pub use settings::{BlockLimits, Medium};
 use std::time::{Duration, Instant};
 
 use crate::Error;
+use crate::answers::inquiry::{Identity, Kind};
 use crate::cdb::{self, Cdb};
 use crate::device::{Device, Reply};
-use crate::inquiry::{Identity, Kind};
 use crate::patience::Reconnects;
 use crate::transport::{Data, Left, Transport};
 

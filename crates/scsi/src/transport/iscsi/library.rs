@@ -1,6 +1,6 @@
 //! The few functions of libiscsi that are needed, looked up at run time, and its tasks.
 //!
-//! With [`super::session`] the part of this transport that has unsafe code. The invariant: a [`Library`] exists only if
+//! With [`crate::transport::iscsi::session`] the part of this transport that has unsafe code. The invariant: a [`Library`] exists only if
 //! all functions were found, and [`Library::check_layout`] found the one struct that is read where it is thought to be; the
 //! library is never closed, so its functions stay.
 

@@ -1,6 +1,6 @@
 //! A session with a logical unit, made of libiscsi's functions.
 //!
-//! With [`super::library`] the part of this transport that has unsafe code. The invariants:
+//! With [`crate::transport::iscsi::library`] the part of this transport that has unsafe code. The invariants:
 //! - A context is used by one thread at a time (all methods need `&mut self`), and destroyed once.
 //! - Buffers and [`Pending`] of a command outlive it: `execute` returns only after its callback came or after the
 //!   context, which then calls the callbacks of all that is left, is destroyed.

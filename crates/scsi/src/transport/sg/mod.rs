@@ -17,9 +17,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::node::{self, Nodes};
+use super::node::{self, Nodes};
+use super::{Data, Left, Outcome, Transport, TransportError};
 use crate::patience::{self, Apart, AtWork, Watch};
-use crate::transport::{Data, Left, Outcome, Transport, TransportError};
 use crate::{Error, holders};
 
 const SG_IO: c_uint = 0x2285;

@@ -3,6 +3,10 @@
 //! A transport sends one command at a time and never repeats one: a write that was repeated after a lost connection
 //! lies on the tape twice. What an answer means is for the layers above.
 
+pub mod iscsi;
+pub(crate) mod node;
+pub mod sg;
+
 use std::time::Duration;
 
 /// The command ended well.

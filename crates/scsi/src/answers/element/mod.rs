@@ -5,8 +5,8 @@
 
 use std::fmt;
 
+use super::inquiry::Identity;
 use crate::bytes::{name, part, u8_at, u16_at, u24_at};
-use crate::inquiry::Identity;
 
 /// A place in a library that can hold a medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,9 +6,9 @@ use std::ptr::null;
 use std::time::{Duration, Instant};
 
 use super::{Ended, Pending, Session};
-use crate::iscsi::Target;
-use crate::iscsi::library::{Context, Library};
 use crate::patience::Watch;
+use crate::transport::iscsi::Target;
+use crate::transport::iscsi::library::{Context, Library};
 
 /// Nobody has more targets than this; a list without an end is left.
 const TARGETS_MAX: usize = 65_536;

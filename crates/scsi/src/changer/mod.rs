@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::Error;
-use crate::cdb;
+use crate::answers::element::{self, Element, ElementKind};
+use crate::answers::inquiry::{Identity, Kind};
+use crate::answers::mode::{self, ElementRanges, ModeData};
 use crate::device::Device;
-use crate::element::{self, Element, ElementKind};
-use crate::inquiry::{Identity, Kind};
-use crate::mode::{self, ElementRanges, ModeData};
 use crate::patience::Reconnects;
 use crate::transport::{Data, Transport};
+use crate::{Error, cdb};
 
 /// A changer.
 pub struct Changer {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::alerts::Alert;
+use super::alerts::Alert;
 use crate::bytes::{number_at, part, u8_at, u16_at};
 
 /// The list of pages.

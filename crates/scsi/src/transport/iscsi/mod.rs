@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use session::Session;
 
+use super::{Data, Left, Outcome, Transport, TransportError};
 use crate::Error;
-use crate::transport::{Data, Left, Outcome, Transport, TransportError};
 
 /// Connecting and logging in.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);

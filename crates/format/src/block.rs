@@ -46,7 +46,7 @@ pub enum BlockKind {
     SegmentEnd = 4,
     /// The medium's own header, outside every segment.
     MediumHeader = 5,
-    /// The lock of a version, outside every segment ([`crate::lock::VersionLock`]).
+    /// The lock of a version, outside every segment ([`crate::attachment::lock::VersionLock`]).
     VersionLock = 6,
     /// The first block of what is attached to a tape: a record ([`crate::attachment::AttachmentHeader`]).
     Attachment = 7,

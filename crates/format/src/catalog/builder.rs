@@ -1,11 +1,11 @@
 //! Making a catalog: while a segment is written, anew from what was read, and packed for the internal database.
 
 use crate::block::{BLOCK_ALIGN, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT};
-use crate::codec::{Codec, Compressor, Decompressor, Method};
 use crate::crc::payload_crc;
+use crate::frame::codec::{Codec, Compressor, Decompressor, Method};
+use crate::frame::index::{FramePlace, INDEX_FRAMES_MAX, encode_index};
 use crate::frame::{CopiedFrame, FRAME_HEADER_LEN, FrameHeader, FrameType, padded};
 use crate::id::{BlockIndex, SegmentId, StreamId};
-use crate::index::{FramePlace, INDEX_FRAMES_MAX, encode_index};
 use crate::record::{SegmentEnd, SegmentHeader, StreamLabel};
 
 use super::catalog_stream;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use crate::FormatError;
-use crate::codec::Decompressor;
+use crate::frame::codec::Decompressor;
+use crate::frame::index::{FramePlace, decode_index};
 use crate::frame::{
     CopiedFrame, FRAME_ALIGN, FRAME_HEADER_LEN, FRAME_STORED_MAX, FrameHeader, FrameType,
 };
 use crate::id::{SegmentId, StreamId};
-use crate::index::{FramePlace, decode_index};
 use crate::record::{SegmentEnd, SegmentHeader, StreamLabel};
 
 use super::catalog_stream;

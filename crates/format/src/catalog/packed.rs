@@ -18,8 +18,8 @@
 
 use crate::FormatError;
 use crate::bytes::{Cursor, put_bytes, put_varint};
-use crate::codec::{Codec, Compressor, Decompressor, Method};
 use crate::crc::payload_crc;
+use crate::frame::codec::{Codec, Compressor, Decompressor, Method};
 use crate::frame::{FRAME_PLAIN_MAX, FrameHeader, FrameType};
 use crate::id::StreamId;
 
@@ -366,7 +366,7 @@ fn raw(
 
 #[cfg(test)]
 mod tests {
-    use crate::sums::Sums;
+    use crate::rows::sums::Sums;
     use proptest::prelude::*;
 
     use super::*;

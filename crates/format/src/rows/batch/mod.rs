@@ -3,8 +3,8 @@
 //! Layout in docs/format.md. Each column is a number, a length and its bytes; columns that a reader does not know are
 //! skipped by length. All columns are rebuilt and bounded here; nothing is trusted.
 
+use super::entry::{Entry, Extent, ExtentKind, Kind, Outcome, OutcomeCode, Timestamp};
 use crate::bytes::{Cursor, put_bytes, put_varint, put_zigzag};
-use crate::entry::{Entry, Extent, ExtentKind, Kind, Outcome, OutcomeCode, Timestamp};
 use crate::error::{FormatError, Result};
 use crate::frame::FRAME_PLAIN_MAX;
 use crate::id::StreamId;
@@ -87,7 +87,7 @@ pub struct BatchEncoder {
     bytes: usize,
     logical: u64,
     last: Entry,
-    xattr_sets: Vec<Vec<crate::entry::Xattr>>,
+    xattr_sets: Vec<Vec<crate::rows::entry::Xattr>>,
 }
 
 impl BatchEncoder {
@@ -402,7 +402,7 @@ impl<'a> Reader<'a> {
         &mut self,
         row: usize,
         last: &Entry,
-        sets: &[Vec<crate::entry::Xattr>],
+        sets: &[Vec<crate::rows::entry::Xattr>],
     ) -> Result<Entry> {
         let bad = || FormatError::Invalid(WHAT);
         let mut e = Entry::default();
@@ -497,7 +497,7 @@ impl<'a> Reader<'a> {
         if end == size { Ok(extents) } else { Err(FormatError::Invalid(WHAT)) }
     }
 
-    fn xattr_sets(&mut self) -> Result<Vec<Vec<crate::entry::Xattr>>> {
+    fn xattr_sets(&mut self) -> Result<Vec<Vec<crate::rows::entry::Xattr>>> {
         let c = self.col(Column::XattrSets);
         let mut sets = Vec::new();
         while !c.is_empty() {

@@ -1,9 +1,12 @@
 //! Frames: a stream's unit of compression, encryption and check. A frame's identity is (stream, sequence), for life;
 //! nothing in it says where it lies.
 
+pub mod codec;
+pub mod index;
+
+use self::codec::{Codec, Decompressor};
 use crate::block::HEADER_LEN;
 use crate::bytes::{id16, is_zero, le16, le32, le64};
-use crate::codec::{Codec, Decompressor};
 use crate::crc::{crc32c_of, payload_crc};
 use crate::error::{FormatError, Result};
 use crate::id::StreamId;

@@ -6,9 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bytes::le32;
-use crate::codec::{Codec, Compressor, Decompressor, Method};
 use crate::crc::{crc32c, payload_crc};
 use crate::error::{FormatError, Result};
+use crate::frame::codec::{Codec, Compressor, Decompressor, Method};
 use crate::frame::{FRAME_HEADER_LEN, FrameHeader, FrameType, padded};
 use crate::id::{CellId, StreamId};
 use crate::keys::{Cipher, FrameSealer, KeyError, Purpose};

@@ -1,8 +1,8 @@
 //! The frame index of a catalog: where each frame of a stream lies in its segment.
 
+use super::FrameType;
 use crate::bytes::{Cursor, put_varint};
 use crate::error::{FormatError, Result};
-use crate::frame::FrameType;
 use crate::id::{BlockIndex, StreamId};
 
 /// Most frames of one index frame; a longer index takes several.

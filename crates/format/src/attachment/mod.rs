@@ -4,16 +4,19 @@
 //! number as they have. Two records, the first and the last block, both say all there is to say of it, so that one of them may
 //! be lost; the contents lie in blocks between them, each with a checksum.
 
+pub mod idb_backup;
+pub mod lock;
+
 use serde::{Deserialize, Serialize};
 
+use self::idb_backup::IDB_BACKUP_MAX;
+use self::lock::VersionLock;
 use crate::array::stamp::Stamp;
 use crate::block::{BlockKind, HEADER_LEN, MaHeader};
 use crate::bytes::{is_zero, le32};
 use crate::crc::crc32c;
 use crate::error::{FormatError, Result};
 use crate::id::{BlockIndex, SegmentId, SegmentNumber};
-use crate::idb_backup::IDB_BACKUP_MAX;
-use crate::lock::VersionLock;
 use crate::record::{MediumHeader, decode_record, encode_record};
 
 const WHAT: &str = "attachment";
@@ -26,7 +29,7 @@ const HEADER_CRC_AT: usize = 60;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttachmentKind {
-    /// A backup of an internal database ([`crate::idb_backup`]): its contents.
+    /// A backup of an internal database ([`crate::attachment::idb_backup`]): its contents.
     IdbBackup,
     /// Locks of versions: in its records.
     Lock,

@@ -260,13 +260,14 @@ fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {
             "media": done.media.iter().map(|m| json!({
                 "label": m.label, "device": m.device, "lacking": m.lacking, "files": m.files,
             })).collect::<Vec<_>>(),
+            "not_looked_at": done.unread,
             "notes": done.notes,
         }))?;
     } else {
         out.text(&recovered_page(&done))?;
     }
     out.finish()?;
-    let lacking = done.media.iter().any(|m| m.lacking.is_some());
+    let lacking = done.media.iter().any(|m| m.lacking.is_some()) || !done.unread.is_empty();
     Ok(if lacking { WITH_ERRORS } else { COMPLETED })
 }
 
@@ -283,6 +284,13 @@ fn recovered_page(done: &Recovered) -> String {
             None => writeln!(text, "medium '{label}': {} files", grouped(m.files)),
             Some(why) => writeln!(text, "medium '{label}' ({}) is lacking: {why}", m.device),
         };
+    }
+    for tape in &done.unread {
+        let _ = writeln!(
+            text,
+            "{} could not be looked at: the newest database may be on it; if so, recover it anew into an empty home when the tape can be read",
+            path_text(tape.as_bytes())
+        );
     }
     for note in &done.notes {
         let _ = writeln!(text, "{}", path_text(note.as_bytes()));

@@ -107,6 +107,42 @@ fn the_database_comes_back_from_the_tapes_of_a_library() {
     assert_eq!(attached(&lab, &on, "idb-backup"), 3);
 }
 
+/// A tape that could not be looked at may hold the newest database.
+#[test]
+fn a_tape_that_was_not_looked_at_is_said_where_the_database_comes_back() {
+    let lab = lab();
+    library(&lab, 1, 4);
+    for (tape, name) in [("V00001L9", "t"), ("V00002L9", "u")] {
+        lab.backed_up(["tree", "--to", &format!("vtape:vtl?tape={tape}"), "--name", name]);
+    }
+    // The newer one's file is broken from its first block on.
+    let file = tape(&lab, "V00002L9");
+    let length = fs::metadata(&file).unwrap().len();
+    fs::File::options().write(true).open(&file).unwrap().set_len(length / 2).unwrap();
+    lab.sh("printf x | dd of=vtl/tapes/V00002L9.tape bs=1 seek=0 conv=notrunc 2>/dev/null");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes.iter_mut().for_each(|byte| *byte = b'x');
+    fs::write(&file, bytes).unwrap();
+    for json in ["", "--json"] {
+        fs::remove_dir_all(lab.path("home")).unwrap();
+        let back = run(&lab, &format!("idb recover vtape:vtl --code-file sheet {json}"));
+        assert_eq!(back.code, 3, "{}{}", back.stdout, back.stderr);
+        match json {
+            "" => assert!(
+                back.stdout.contains("V00002L9 could not be looked at: the newest database"),
+                "{}",
+                back.stdout
+            ),
+            _ => {
+                let told = self::json(&back);
+                let not = told["not_looked_at"].as_array().unwrap();
+                assert!(not.len() == 1 && not[0].to_string().contains("V00002L9"), "{told:#}");
+            }
+        }
+    }
+    comes_back(&lab, "t", &lab.path("tree"));
+}
+
 #[test]
 fn the_database_comes_back_from_one_tape_and_an_older_backup_does() {
     let lab = lab();

@@ -34,6 +34,8 @@ pub(super) struct Tapes {
     only_arrays: bool,
     /// The media of Capstan that they are, with the cell that each is of, once they were looked at.
     media: Mutex<Vec<(Address, Option<CellId>)>>,
+    /// Those that could not be looked at.
+    unread: Mutex<Vec<String>>,
 }
 
 impl Tapes {
@@ -62,6 +64,7 @@ impl Tapes {
             all,
             only_arrays,
             media: Mutex::default(),
+            unread: Mutex::default(),
         }))
     }
 
@@ -84,6 +87,11 @@ impl Tapes {
         }
     }
 
+    /// Those that could not be looked at: a newer backup may be on them than on all others.
+    pub fn unread(&self) -> Vec<String> {
+        self.unread.lock().clone()
+    }
+
     /// The tapes of them that are media of that cell, or of nobody.
     pub fn of_cell(&self, cell: CellId) -> Vec<Address> {
         let media = self.media.lock();
@@ -96,6 +104,7 @@ impl Tapes {
         let mut found: Vec<(i64, Found)> = Vec::new();
         let mut parts: Vec<FoundTape> = Vec::new();
         self.media.lock().clear();
+        self.unread.lock().clear();
         // What others have, or for what there is no drive, is waited for when the rest was looked at.
         let mut left: Vec<&Address> = Vec::new();
         let mut all = self.all.iter().map(|address| (address, false)).collect::<VecDeque<_>>();
@@ -150,6 +159,7 @@ impl Tapes {
                 match open_with(&self.devices, medium.header(), secrets) {
                     Err(e) if e.is_of_keys() && self.all.len() > 1 => {
                         ears.say(Code::Sealed, "cell", &name, chain(&e));
+                        self.unread.lock().push(name);
                         return Ok(());
                     }
                     // It is not the code of the backup that is asked for.
@@ -181,6 +191,7 @@ impl Tapes {
             Err(e) if self.all.len() > 1 => {
                 let text = format!("it is not looked at: {}", chain(&e));
                 ears.say(Code::Damaged, "cell", &name, text);
+                self.unread.lock().push(name);
             }
             Err(e) => return Err(e.into()),
         }

@@ -40,6 +40,8 @@ pub struct Recovered {
     pub from: String,
     /// What became of each medium that the database names.
     pub media: Vec<RecoveredMedium>,
+    /// Tapes of the library that could not be looked at: a newer backup may be on them.
+    pub unread: Vec<String>,
     /// What is to be known or done before the next backup.
     pub notes: Vec<String>,
 }
@@ -103,6 +105,7 @@ pub fn recover(
     }
     Begun::hold(home, &cell, has_tables)?;
     // What is at hand may lie elsewhere than it did.
+    let unread = tapes.as_ref().map(Tapes::unread).unwrap_or_default();
     let here = tapes.map_or_else(|| vec![device.clone()], |tapes| tapes.of_cell(cell.id));
     let mut media: Vec<(Option<MediumId>, RecoveredMedium)> = Vec::new();
     for address in &here {
@@ -126,7 +129,8 @@ pub fn recover(
     if !stop.0.load(Relaxed) && begun.exists() {
         std::fs::remove_file(&begun).map_err(CellError::io("remove", begun.display()))?;
     }
-    Ok(Recovered { cell: cell.id.to_string(), created_us: manifest.created_us, from, media, notes })
+    let (cell, created_us) = (cell.id.to_string(), manifest.created_us);
+    Ok(Recovered { cell, created_us, from, media, unread, notes })
 }
 
 /// The longest note of a recovery, bytes: two identities.

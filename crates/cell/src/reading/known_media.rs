@@ -298,7 +298,9 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
         Some(tape) if tape.is_busy() => CellError::InUse(text),
         // Its file is none of a tape.
         Some(tape) if tape.blames_tape() => CellError::BadInput(text),
-        Some(tape) if tape.spares_tape() => not_now(&cell.idb, medium.id, &why),
+        Some(tape) if tape.spares_tape() || matches!(tape, TapeError::Robot { .. }) => {
+            not_now(&cell.idb, medium.id, &why)
+        }
         of_tape => {
             let text = match is_put_in(&cell.devices, medium) {
                 true => format!("{text}; {PUT_IN}"),

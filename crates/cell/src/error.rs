@@ -159,6 +159,7 @@ impl CellError {
         match self {
             Self::Unreadable { .. } => true,
             Self::Device(e) => e.blames_medium(),
+            Self::Read(e) => e.blames_medium(),
             _ => false,
         }
     }

@@ -4,6 +4,7 @@ use capstan_devices::DeviceError;
 use capstan_devices::address::Address;
 use capstan_devices::medium::{HEADER_NAME, OpenMedium};
 use capstan_engine::message::shell_word;
+use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
 use super::{recorded, shown};
@@ -46,6 +47,22 @@ impl Cell {
             self.idb.put_damage(id, &[], now_us())?;
         }
         Ok(())
+    }
+
+    /// The error for a medium that was opened to write. Where what lies at its end cannot be read it is recorded that it has damage,
+    /// so that nothing is added to it, night after night.
+    pub(crate) fn unread_at_end(&self, id: MediumId, e: CellError) -> CellError {
+        if !e.is_unreadable() {
+            return e;
+        }
+        let note = || -> Result<()> {
+            let is_known = self.idb.medium(id)?.is_some();
+            if is_known && self.idb.management(id)?.damaged_us.is_none() {
+                self.idb.put_damage(id, &[], now_us())?;
+            }
+            Ok(())
+        };
+        note().err().unwrap_or(e)
     }
 
     /// The error for a known medium that is at hand and cannot be read, which is recorded.

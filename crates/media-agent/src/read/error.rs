@@ -3,6 +3,7 @@
 use capstan_devices::DeviceError;
 use capstan_format::FormatError;
 use capstan_format::id::SegmentId;
+use capstan_tape::TapeError;
 
 /// Why something of a segment cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -36,4 +37,18 @@ pub enum ReadError {
     /// The process is to end.
     #[error("it was stopped before all of it was read; do it again")]
     Stopped,
+}
+
+impl ReadError {
+    /// Whether it is a medium that is at hand and cannot be read there.
+    pub fn blames_medium(&self) -> bool {
+        match self {
+            Self::Device(e) => e.blames_medium(),
+            Self::Io { source, .. } => {
+                let tape = source.get_ref().and_then(|e| e.downcast_ref::<TapeError>());
+                tape.is_some_and(|e| e.blames_tape() && !e.is_no_tape())
+            }
+            _ => false,
+        }
+    }
 }

@@ -414,14 +414,16 @@ impl Cell {
                 let mut header = device.medium().header().clone();
                 self.refuse_behind_cut(device.medium())?;
                 if !wanted.as_it_is {
-                    self.refuse_changed(&device.address(address), device.medium())?;
+                    let changed = self.refuse_changed(&device.address(address), device.medium());
+                    changed.map_err(|e| self.unread_at_end(header.medium, e))?;
                 }
                 // By the label that it has here: its own may be another medium's.
                 header.label = self.put_medium_of(&device.placed(address), &header)?.label;
                 if matches!(address, Address::Array(_)) && address.is_sequential() {
                     self.note_not_written(header.medium, device.lost_members())?;
                 }
-                self.record_unknown(device.medium(), &Ears::new(observer))?;
+                let recorded = self.record_unknown(device.medium(), &Ears::new(observer));
+                recorded.map_err(|e| self.unread_at_end(header.medium, e))?;
                 let held = hold.then(|| device.hold()).transpose()?;
                 let mut device = device.into_device()?;
                 if !address.is_sequential() {

@@ -610,8 +610,11 @@ pub fn safe_text(text: &str) -> String {
     path_text(text.as_bytes())
 }
 
-/// What the system said, without its number.
+/// What the system said, without its number; what others said, as it is.
 pub fn plain(e: &std::io::Error) -> String {
+    if let Some(of_others) = e.get_ref() {
+        return of_others.to_string();
+    }
     e.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 

@@ -45,6 +45,18 @@ pub enum TapeError {
         /// The block's place on the tape.
         at: u64,
     },
+    /// One drive could not read the tape, and none that may could be tried.
+    #[error(
+        "{what} in drive {drive}, and no other drive can be tried now: {why}; do it again when another drive is free"
+    )]
+    Untried {
+        /// The number of the drive in its library.
+        drive: u32,
+        /// What it said.
+        what: String,
+        /// Why not, in words.
+        why: String,
+    },
     /// The drive cannot encrypt, and the tape is to be encrypted by it, or is.
     #[error(
         "{} cannot encrypt with a key that it is given; use one that can (LTO-4 and later), whose keys are not managed by \
@@ -268,14 +280,14 @@ impl TapeError {
         matches!(self, Self::CannotDecrypt { .. } | Self::KeyNotOpen { .. })
     }
 
-    /// Whether it says nothing of what lies on the tape: the drive is at fault, or a key is wanted.
+    /// Whether it says nothing of what lies on the tape: the drive is at fault, or may be; or a key is wanted.
     pub fn spares_tape(&self) -> bool {
-        self.blames_drive() || self.needs_key()
+        self.blames_drive() || self.needs_key() || matches!(self, Self::Untried { .. })
     }
 
     /// Whether others have it.
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::NoDriveFree { .. })
+        matches!(self, Self::Busy { .. } | Self::NoDriveFree { .. } | Self::Untried { .. })
     }
 
     /// Whether the tape is at fault, so that another one may do in the same drive.

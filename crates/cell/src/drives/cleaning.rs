@@ -55,10 +55,18 @@ impl Cell {
             {
                 ears.say(Code::Mislabelled, "media agent", tape, what.clone());
             }
-            if let Some(other) = drive.read_by {
-                let tape = drive.tape.as_deref().unwrap_or_default();
-                let text = format!("it could not read tape {tape}, which drive {other} reads");
-                ears.say(Code::DriveSuspect, "media agent", &drive.name, text);
+        }
+        // A session that writes has what it reads on the way in no report.
+        let left = self.devices.take_suspects();
+        let mut said: Vec<(&str, String)> = Vec::new();
+        for drive in drives.iter().chain(&left) {
+            let Some(other) = drive.read_by else { continue };
+            let tape = drive.tape.as_deref().unwrap_or_default();
+            let text = format!("it could not read tape {tape}, which drive {other} reads");
+            let one = (drive.name.as_str(), text);
+            if !said.contains(&one) {
+                ears.say(Code::DriveSuspect, "media agent", one.0, one.1.clone());
+                said.push(one);
             }
         }
         let mut cleaned: Vec<&Mount> = Vec::new();

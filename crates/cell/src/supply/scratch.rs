@@ -59,12 +59,15 @@ impl Cell {
                     continue;
                 }
             };
-            for Candidate { barcode, known, why_not } in candidates {
+            for Candidate { barcode, known, why_not, is_seen } in candidates {
                 if known.is_some() {
                     continue;
                 }
                 if let Some(why) = why_not {
-                    unfit.say(&barcode, why);
+                    match is_seen {
+                        true => unfit.say_seen(&barcode, why, &library.library),
+                        false => unfit.say(&barcode, why),
+                    }
                     continue;
                 }
                 let tape = library.with_tape(&barcode);
@@ -207,7 +210,7 @@ impl Cell {
     fn make_one(
         &self,
         library: &TapeAddress,
-        Candidate { barcode, known, why_not }: Candidate,
+        Candidate { barcode, known, why_not, .. }: Candidate,
         Making { wanted, dry_run, given, is_patient }: &mut Making<'_>,
     ) -> Made {
         if let Some((id, _)) = known {

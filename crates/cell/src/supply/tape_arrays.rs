@@ -185,7 +185,12 @@ impl Cell {
                             self.remember_unfit(&tape, &e)?;
                         }
                         let no_drive = has_no_drive(&e);
-                        unfit.add(&candidate.barcode, e)?;
+                        match candidate.why_not {
+                            Some(why) if candidate.is_seen => {
+                                unfit.say_seen(&candidate.barcode, why, &library.library);
+                            }
+                            _ => unfit.add(&candidate.barcode, e)?,
+                        }
                         if no_drive {
                             break;
                         }

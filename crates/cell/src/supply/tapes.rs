@@ -89,16 +89,23 @@ impl Cell {
         let at: Vec<(TapeAddress, &str)> = passed.iter().filter_map(at).collect();
         let mut unfit = Unfit::default();
         for candidate in self.tapes_in_order(library, wanted.by_drive)? {
-            let Candidate { barcode, known, why_not } = candidate;
+            let Candidate { barcode, known, why_not, is_seen } = candidate;
             let (drive, spool) = (library.drive, library.spool.clone());
             let tape = TapeAddress { drive, spool, ..library.with_tape(&barcode) };
             // Tapes of other libraries may have the same barcodes.
             let place = tape.recorded();
             let is_passed = known.and_then(|(id, _)| why_passed(passed, id));
             let is_passed = is_passed.or_else(|| Some(at.iter().find(|at| at.0 == place)?.1));
-            if let Some(why) = is_passed.map(str::to_owned).or(why_not) {
-                unfit.say(&barcode, why);
-                continue;
+            match (is_passed.map(str::to_owned), why_not) {
+                (None, None) => {}
+                (None, Some(why)) if is_seen => {
+                    unfit.say_seen(&barcode, why, &library.library);
+                    continue;
+                }
+                (Some(why), _) | (None, Some(why)) => {
+                    unfit.say(&barcode, why);
+                    continue;
+                }
             }
             let address = Address::Tape(tape.clone());
             // What will not do is looked at once more, before its drive is given back.
@@ -151,7 +158,7 @@ impl Cell {
         for (place, Held { barcode, .. }) in held.into_iter().enumerate() {
             let device = library.with_tape(&barcode).to_string();
             let found = seen.get(&barcode);
-            let mut candidate = Candidate { barcode, known: None, why_not: None };
+            let mut candidate = Candidate { barcode, known: None, why_not: None, is_seen: false };
             // What is known to be blank saves the look at others.
             let is_blank = found.is_some_and(|seen| seen.is == TapeIs::Blank);
             let mut rank = (if is_blank { 2 } else { 3 }, place as i64);
@@ -163,6 +170,7 @@ impl Cell {
                 candidate.known = Some((medium.id, info.state));
             } else {
                 candidate.why_not = found.and_then(why_not);
+                candidate.is_seen = candidate.why_not.is_some();
             }
             // What can be written once is for who names it, as long as there are others. One that was begun is gone on with.
             let is_worm = Media::of_barcode(&candidate.barcode).is_some_and(|media| media.worm);
@@ -378,6 +386,8 @@ pub(crate) struct Candidate {
     pub known: Option<(MediumId, MediumState)>,
     /// Why it cannot be used.
     pub why_not: Option<String>,
+    /// That is by what was seen on it before.
+    pub is_seen: bool,
 }
 
 /// The labels of the arrays that tapes are parts of, by the tape.

@@ -1,6 +1,8 @@
 //! Media that a session does not write, and why not of each: what it says when none is left.
 
 use capstan_devices::DeviceError;
+use capstan_devices::address::LibraryName;
+use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_tape::TapeError;
 
@@ -41,11 +43,22 @@ pub(crate) struct Unfit {
     said: Vec<(String, String)>,
     /// What others have.
     busy: Vec<String>,
+    /// Libraries with tapes that will not do by what was seen on them before.
+    seen_in: Vec<String>,
 }
 
 impl Unfit {
     pub fn say(&mut self, name: &str, why: String) {
         self.said.push((name.to_owned(), format!(" {why}")));
+    }
+
+    /// The same of a tape of a library which was not looked at now: that will not do by what was seen on it before.
+    pub fn say_seen(&mut self, name: &str, why: String, library: &LibraryName) {
+        let library = library.to_string();
+        if !self.seen_in.contains(&library) {
+            self.seen_in.push(library);
+        }
+        self.say(name, why);
     }
 
     /// Adds what could not be opened, where that is a matter of this tape; else returns what failed.
@@ -68,7 +81,15 @@ impl Unfit {
     pub fn error(&self, of: &str, to_do: impl FnOnce(&str) -> String) -> CellError {
         let found = a_few(&self.said);
         if self.busy.is_empty() {
-            return CellError::NoTape(to_do(if found.is_empty() { "it has none" } else { &found }));
+            let found = if found.is_empty() { "it has none" } else { &found };
+            let mut text = to_do(found);
+            for library in self.seen_in.iter().map(shell_word) {
+                let or = if text.ends_with(found) { "; " } else { ", or " };
+                text.push_str(&format!(
+                    "{or}have tapes looked at anew that were seen before: `capstan library inventory {library} --rescan`"
+                ));
+            }
+            return CellError::NoTape(text);
         }
         let others = match found.is_empty() {
             true => String::new(),
@@ -135,6 +156,7 @@ fn why_unfit(e: CellError) -> Result<String> {
             format!(" cannot be read: {}", chain(&e))
         }
         CellError::Device(e) if e.blames_medium() => format!(" cannot be read: {}", chain(&e)),
+        CellError::Read(e) if e.blames_medium() => format!(" cannot be read: {}", chain(&e)),
         CellError::Device(
             e @ (DeviceError::HeaderLost { .. } | DeviceError::TapeHeaderLost { .. }),
         ) => {

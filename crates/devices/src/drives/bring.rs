@@ -55,6 +55,8 @@ pub(crate) struct Bringing<'a> {
     pub ours: Vec<u32>,
     /// Drives that failed in reading, the last one last: others come first.
     pub failed: Vec<u32>,
+    /// Drives that are not taken: others may read what they could not.
+    pub shunned: Vec<u32>,
     /// One that it has claimed.
     pub kept: Option<&'a Kept>,
     /// The drives that take it.
@@ -116,8 +118,8 @@ impl Bringing<'_> {
             here = find(library, &held, self.barcode)?;
         }
         if let Place::Drive(n) = here.place
-            && self.failed.contains(&n)
-            && self.has_another(library, n)
+            && (self.shunned.contains(&n)
+                || self.failed.contains(&n) && self.has_another(library, n))
         {
             let _claim = self.claim(library, n)?;
             // Where it does not come out it is read where it is.
@@ -146,7 +148,8 @@ impl Bringing<'_> {
             Some(n) => vec![n],
             None => (1..=library.elements().drives).collect(),
         };
-        drives.retain(|n| Some(*n) != left && !self.ours.contains(n) && self.fits.takes(*n));
+        let may = |n: &u32| !self.ours.contains(n) && !self.shunned.contains(n);
+        drives.retain(|n| Some(*n) != left && may(n) && self.fits.takes(*n));
         // Those first that can write it as well, and empty ones: nothing has to be put away.
         drives.sort_by_key(|n| {
             (self.rank_of_failed(*n), !self.fits.writes(*n), in_drive(*n).is_some())
@@ -194,7 +197,7 @@ impl Bringing<'_> {
     }
 
     /// Whether there is a drive for the tape that did not fail, and that nobody has.
-    pub fn has_another(&self, library: &mut dyn Changer, failed: u32) -> bool {
+    fn has_another(&self, library: &mut dyn Changer, failed: u32) -> bool {
         let may = |n: &u32| {
             *n != failed
                 && !self.failed.contains(n)
@@ -396,8 +399,9 @@ mod tests {
         static OF: LazyLock<LibraryName> = LazyLock::new(|| LibraryName::Virtual("vtl".into()));
         static LEDGER: Ledger = Ledger::kept_by_nobody();
         static FITS: Fitting = Fitting::any();
-        let (ours, failed) = (Vec::new(), Vec::new());
-        Bringing { ledger: &LEDGER, of: &OF, barcode, drive: None, ours, failed, kept, fits: &FITS }
+        let (ours, failed, shunned) = (Vec::new(), Vec::new(), Vec::new());
+        let (ledger, of, fits, drive) = (&LEDGER, &OF, &FITS, None);
+        Bringing { ledger, of, barcode, drive, ours, failed, shunned, kept, fits }
     }
 
     #[test]

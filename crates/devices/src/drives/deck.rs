@@ -26,6 +26,8 @@ pub struct Deck {
     /// What the tape is by the drive and by its sticker, where these are not the same, until it was told.
     contradiction: Option<String>,
     again: Again,
+    /// Something may be in the drive's buffer that is not on the tape.
+    is_unsynced: bool,
 }
 
 /// A block that cannot be read is read again so often, each time after the drive went there anew: a speck of dust may be gone, and the
@@ -97,7 +99,18 @@ impl Deck {
         let locates = (0, Duration::ZERO);
         let contradiction = contradiction(&*drive, tape.as_deref());
         let (passed, again) = (Passed::through(spool), Again::default());
-        Self { drive, mount, tape, locates, at: None, passed, ahead: 0, contradiction, again }
+        Self {
+            drive,
+            mount,
+            tape,
+            locates,
+            at: None,
+            passed,
+            ahead: 0,
+            contradiction,
+            again,
+            is_unsynced: false,
+        }
     }
 
     /// The same, with a tape that is called so.
@@ -311,12 +324,14 @@ impl Deck {
     /// Goes where something is about to be written. Until it is, nobody knows where the tape stands.
     fn go_to_write(&mut self, spot: Spot) -> Result<Spot, TapeError> {
         self.go(spot)?;
+        self.is_unsynced = true;
         self.passed.overwritten(spot);
         Ok(self.at.take().unwrap_or(Spot { object: None, ..spot }))
     }
 
     /// Erases the tape: all of its length, or so that nothing is recorded on it.
     pub fn erase(&mut self, long: bool) -> Result<(), TapeError> {
+        self.is_unsynced = true;
         self.passed.overwritten(Spot::BEGIN);
         self.at = None;
         self.drive.erase(long)
@@ -324,7 +339,14 @@ impl Deck {
 
     /// Brings all that was written to the tape.
     pub fn sync(&mut self) -> Result<(), TapeError> {
-        self.drive.sync()
+        self.drive.sync()?;
+        self.is_unsynced = false;
+        Ok(())
+    }
+
+    /// Whether something may be in the drive's buffer that is not on the tape.
+    pub(super) fn is_unsynced(&self) -> bool {
+        self.is_unsynced
     }
 
     /// What the tape holds, in bytes, where that is known.

@@ -2,14 +2,17 @@
 //!
 //! [`Tapes`] are those that a host uses. [`mount`] gets a tape into a drive when it is first needed: [`bring`] has the robot bring it to a
 //! drive that [fits](`fitting`), or [`by_hand`] waits until somebody has put it into a drive that stands alone. A [`deck`] is a drive with
-//! a tape in it, which has what [`passed`] by; several who read stay [`abreast`].
+//! a tape in it, which has what [`passed`] by; several who read stay [`abreast`]. Where a drive cannot
+//! read a tape, [`another`] one tries; [`moves`] has what is known of such.
 
 mod abreast;
+mod another;
 mod bring;
 mod by_hand;
 pub(crate) mod deck;
 pub(crate) mod fitting;
 pub(crate) mod mount;
+pub(crate) mod moves;
 mod nameless;
 pub(crate) mod passed;
 
@@ -30,6 +33,7 @@ use capstan_tape::{DriveSession, TapeError};
 use parking_lot::Mutex;
 
 use self::deck::Deck;
+use self::moves::Doubts;
 use crate::address::{Address, LibraryName, TapeAddress};
 use crate::state::HostState;
 
@@ -58,6 +62,8 @@ pub(crate) struct Tapes {
     pub(crate) uses: AtomicU64,
     /// Drives that failed while a tape was read in them: other ones come first.
     pub(crate) failed: Mutex<Vec<(LibraryName, u32)>>,
+    /// Drives that could not read tapes which others read.
+    doubts: Doubts,
     inventories: Mutex<Inventories>,
     /// What drives did since they were opened, of tapes that were read and given up.
     past: Mutex<Vec<DriveSession>>,
@@ -72,6 +78,7 @@ impl Tapes {
             loading: Mutex::default(),
             uses: AtomicU64::default(),
             failed: Mutex::default(),
+            doubts: Doubts::default(),
             inventories: Mutex::default(),
             past: Mutex::default(),
         }
@@ -101,6 +108,18 @@ impl Tapes {
     /// What drives did, of tapes that were read and given up, since that was asked.
     pub fn take_past(&self) -> Vec<DriveSession> {
         std::mem::take(&mut *self.past.lock())
+    }
+
+    /// What those drives did that could not read a tape, which another one reads, since that was asked.
+    pub fn take_suspects(&self) -> Vec<DriveSession> {
+        self.past.lock().extract_if(.., |session| session.read_by.is_some()).collect()
+    }
+
+    /// Says of a tape no more that a drive could not read it and another one could.
+    fn take_back(&self, barcode: &str) {
+        let mut past = self.past.lock();
+        let of = past.iter_mut().filter(|session| session.tape.as_deref() == Some(barcode));
+        of.for_each(|session| session.read_by = None);
     }
 
     /// Keeps what a drive did that was given back.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
-use capstan_tape::{Changer, DriveKey, DriveSession, Mount, TapeDrive, TapeError, leaving};
+use capstan_tape::{Changer, DriveKey, Mount, TapeDrive, TapeError, leaving};
 use parking_lot::Mutex;
 
 use super::abreast::Abreast;
@@ -22,6 +22,7 @@ use super::bring::{Bringing, Kept, no_drive};
 use super::by_hand::awaited;
 use super::deck::Deck;
 use super::fitting::Fitting;
+use super::moves::{Another, Moves};
 use super::{Tapes, Wanted};
 use crate::address::{Address, LibraryName, TapeAddress};
 use crate::state::operator::Refused;
@@ -71,9 +72,9 @@ impl Drop for Trial {
 
 /// A tape that a host uses.
 pub struct Tape {
-    tapes: Arc<Tapes>,
+    pub(super) tapes: Arc<Tapes>,
     pub(crate) library: LibraryName,
-    drive: Option<u32>,
+    pub(super) drive: Option<u32>,
     /// What is on its sticker, in a library.
     pub(crate) barcode: Option<String>,
     /// Which medium is to be in a drive that stands alone; whatever is in it, if neither is given.
@@ -87,14 +88,14 @@ pub struct Tape {
     patient: AtomicBool,
     /// Its drive failed, or was lost, while it was written.
     lost: AtomicBool,
-    /// It was brought to another drive, as one could not read a block of it.
-    has_moved: AtomicBool,
+    /// What is known of drives that could not read it.
+    pub(crate) moves: Moves,
     /// How many try whether it will do.
     trials: AtomicU64,
     /// It is in a drive that reads tapes of its generation, and does not write them.
     only_read: AtomicBool,
     /// It waits for a drive.
-    loading: AtomicBool,
+    pub(super) loading: AtomicBool,
     /// When it was used last, counted in uses of all tapes; 0 for never.
     used: AtomicU64,
 }
@@ -142,7 +143,7 @@ impl Tape {
             pinned: AtomicBool::new(false),
             patient: AtomicBool::new(false),
             lost: AtomicBool::new(false),
-            has_moved: AtomicBool::new(false),
+            moves: Moves::default(),
             trials: AtomicU64::new(0),
             only_read: AtomicBool::new(false),
             loading: AtomicBool::new(false),
@@ -211,11 +212,16 @@ impl Tape {
     /// Keeps it loaded while it is written. False if somebody writes it already.
     pub fn pin(&self) -> bool {
         // As a lock is taken: what the last one did to the tape is seen.
-        !self.pinned.swap(true, AcqRel)
+        let is_mine = !self.pinned.swap(true, AcqRel);
+        if is_mine {
+            self.moves.may_move_again();
+        }
+        is_mine
     }
 
     /// It is written no more.
     pub fn unpin(&self) {
+        self.moves.leave();
         self.pinned.store(false, Release);
         // Whoever uses it next looks where it is: it may lie in its slot again.
         if self.lost.swap(false, AcqRel)
@@ -226,8 +232,8 @@ impl Tape {
     }
 
     /// Does something with the tape in its drive; loads it if it is in none. Where a drive fails in reading, it is done again, in another
-    /// drive if there is one. A block that a drive cannot read may be the drive's fault: once for each tape another drive tries, if one
-    /// is free, before it counts as the tape's.
+    /// drive if there is one. A block that a drive cannot read may be the drive's fault: [`Self::leave_drive`] has another drive try,
+    /// before it counts as the tape's.
     pub fn with<R>(
         &self,
         mut work: impl FnMut(&mut Deck) -> Result<R, TapeError>,
@@ -237,6 +243,17 @@ impl Tape {
             *deck = None;
         }
         self.used.store(1 + self.tapes.uses.fetch_add(1, Relaxed), Relaxed);
+        self.moves.begin();
+        let done = self.do_in_drives(&mut deck, &mut work);
+        self.moves.end();
+        done
+    }
+
+    fn do_in_drives<R>(
+        &self,
+        deck: &mut Option<Deck>,
+        work: &mut dyn FnMut(&mut Deck) -> Result<R, TapeError>,
+    ) -> Result<R, TapeError> {
         let (mut tries, mut left) = (0, None);
         loop {
             let mut at_work = None;
@@ -244,14 +261,29 @@ impl Tape {
                 at_work = Some(deck.drive_number());
                 work(deck)
             };
-            let done = self.once(&mut deck, &mut work);
-            let is_unread = matches!(done, Err(TapeError::Medium { .. }));
-            if is_unread && let Some(of) = self.leave_drive(&mut deck) {
-                left = Some(of);
-                continue;
-            }
-            if let Some(of) = left.take() {
-                self.note_left(of, deck.as_ref().and_then(Deck::drive_number), is_unread);
+            let mut done = self.once(deck, &mut work);
+            let was_at_work = at_work.is_some();
+            match (&done, left.take()) {
+                (Err(e @ (TapeError::Medium { .. } | TapeError::BadTape { .. })), before)
+                    if was_at_work =>
+                {
+                    self.note_left(before, None);
+                    match self.leave_drive(deck, e) {
+                        Another::Tries(of) => {
+                            left = Some(of);
+                            continue;
+                        }
+                        Another::Busy(untried) => done = Err(untried),
+                        Another::None => {}
+                    }
+                }
+                (Err(busy), Some(before)) if !was_at_work && busy.is_busy() => {
+                    return Err(self.waited_in_vain(before, busy));
+                }
+                (_, before) => {
+                    let reads = deck.as_ref().filter(|_| was_at_work);
+                    self.note_left(before, reads.and_then(Deck::drive_number));
+                }
             }
             // A tape that is written stays where it is. One that could not be loaded is told at once.
             let is_again = tries < TRIES_IN_DRIVES
@@ -268,50 +300,6 @@ impl Tape {
             }
             tries += 1;
         }
-    }
-
-    /// Takes the tape out of a drive that cannot read a block of it, if another one is free and takes the tape. Returns the drive, with
-    /// what it did. That happens once: what two drives cannot read is the tape's fault.
-    fn leave_drive(&self, deck: &mut Option<Deck>) -> Option<(u32, DriveSession)> {
-        let (number, barcode) = (deck.as_ref()?.drive_number()?, self.barcode.as_deref()?);
-        let stays = self.pinned.load(Relaxed) || self.drive.is_some();
-        if stays || self.has_moved.load(Relaxed) {
-            return None;
-        }
-        let mut library = self.tapes.state.library(&self.library).ok()?;
-        let bringing = Bringing {
-            ledger: &self.tapes.state.ledger,
-            of: &self.library,
-            barcode,
-            drive: None,
-            ours: self.drives_of_others(),
-            failed: self.failed_drives(),
-            kept: None,
-            fits: &Fitting::of(&mut *library, barcode, false),
-        };
-        if !bringing.has_another(&mut *library, number) {
-            return None;
-        }
-        self.has_moved.store(true, Relaxed);
-        self.tapes.failed.lock().push((self.library.clone(), number));
-        Some((number, deck.take()?.session()))
-    }
-
-    /// Notes of a drive that was left what it did. Where the `other` one reads what it could not, the drive is suspect; else it is not
-    /// the drive's fault.
-    fn note_left(
-        &self,
-        (number, session): (u32, DriveSession),
-        other: Option<u32>,
-        is_unread: bool,
-    ) {
-        let is_suspect = !is_unread && other.is_some_and(|other| other != number);
-        if !is_suspect {
-            let left = (self.library.clone(), number);
-            self.tapes.failed.lock().retain(|of| *of != left);
-        }
-        let read_by = other.filter(|_| is_suspect);
-        self.tapes.note_session(DriveSession { read_by, ..session });
     }
 
     fn once<R>(
@@ -387,7 +375,7 @@ impl Tape {
         }
     }
 
-    fn is_waited_for(&self) -> bool {
+    pub(super) fn is_waited_for(&self) -> bool {
         self.patient.load(Relaxed)
             && self.trials.load(Relaxed) == 0
             && !self.pinned.load(Relaxed)
@@ -410,6 +398,7 @@ impl Tape {
         let loading = self.tapes.loading.lock().entry(self.library.clone()).or_default().clone();
         let _one = loading.lock();
         let mut library = self.tapes.state.library(&self.library)?;
+        self.moves.is_in(None);
         let (mut busy, mut kept, mut had_none) = (None, None, false);
         for _ in 0..TRIES {
             match self.mount(&mut *library, kept.as_ref()) {
@@ -449,10 +438,13 @@ impl Tape {
             let of = &self.library;
             let fits = &Fitting::of(library, barcode, self.pinned.load(Relaxed));
             // Who writes is not sent from a drive to another by what happened to who reads.
-            let failed = if self.pinned.load(Relaxed) { Vec::new() } else { self.failed_drives() };
+            let failed = if self.pinned.load(Relaxed) { Vec::new() } else { self.come_last() };
+            let shunned = self.shunned(library, fits);
             let (ledger, drive) = (&self.tapes.state.ledger, self.drive);
-            let bringing = Bringing { ledger, of, barcode, drive, ours, failed, kept, fits };
+            let bringing =
+                Bringing { ledger, of, barcode, drive, ours, failed, shunned, kept, fits };
             let (number, drive) = bringing.bring(library)?;
+            self.moves.is_in(Some(number));
             self.only_read.store(!fits.writes(number), Relaxed);
             let (library, barcode) = (self.library.to_string(), barcode.clone());
             let took = begun.elapsed();
@@ -465,7 +457,7 @@ impl Tape {
     }
 
     /// Drives of the library that failed while a tape was read in them, the last one last.
-    fn failed_drives(&self) -> Vec<u32> {
+    pub(super) fn failed_drives(&self) -> Vec<u32> {
         let of = |(library, drive): &(_, u32)| (*library == self.library).then_some(*drive);
         self.tapes.failed.lock().iter().filter_map(of).collect()
     }

@@ -60,6 +60,11 @@ impl DeviceHost {
         sessions
     }
 
+    /// What those drives did that could not read a tape, which another one reads, since that was asked.
+    pub fn take_suspects(&self) -> Vec<DriveSession> {
+        self.tapes().take_suspects()
+    }
+
     /// Takes the tape out of a drive that stands alone; the host gives the drive up, if it does not write there.
     pub fn eject(&self, address: &TapeAddress) -> Result<(), TapeError> {
         let library = address.resolved().library;

@@ -253,8 +253,13 @@ impl TapeStorage {
                 Err(e) if is_of_block(&e) => Vec::new(),
                 read => read?,
             };
-            match decode_record(BlockKind::MediumHeader, &block) {
-                Ok((_, header)) => drop(self.medium.set(header)),
+            match decode_record::<MediumHeader>(BlockKind::MediumHeader, &block) {
+                Ok((_, header)) => {
+                    if header.is_array() {
+                        self.tape.moves.is_of_array();
+                    }
+                    drop(self.medium.set(header));
+                }
                 Err(_) => {
                     self.is_header_lost.store(true, Relaxed);
                     self.note_ours(&block);

@@ -253,6 +253,7 @@ impl Device for TapeDevice {
             self.next += 1;
         }
         let number = SegmentNumber(self.next);
+        self.tape.moves.stays();
         self.key = self.tape.key_of(self.medium.header())?;
         self.at = Some(Spot { file: data_file(number), block: 0, object: None });
         Ok(number)
@@ -349,6 +350,7 @@ impl Device for TapeDevice {
     }
 
     fn set_compression(&mut self, on: bool) -> Result<(), DeviceError> {
+        self.tape.moves.stays();
         Ok(self.tape.with(|deck| deck.set_compression(on))?)
     }
 

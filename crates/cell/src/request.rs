@@ -12,6 +12,7 @@ pub use capstan_disk_agent::select::Pattern;
 pub use capstan_disk_agent::stream::squeeze::Compression;
 pub use capstan_disk_agent::target::Overwrite;
 use capstan_format::entry::Kind;
+use capstan_idb::RotationSet;
 pub use capstan_idb::{LogLevel, Protection};
 use serde::Serialize;
 
@@ -377,6 +378,16 @@ pub enum Which {
     All,
 }
 
+/// Which media of a pool with rotation sets are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Turn {
+    /// Those of the set whose day it is.
+    #[default]
+    Today,
+    /// One in place of a medium of that set, or of none, from which something is copied: nothing goes for it.
+    InPlaceOf(Option<RotationSet>),
+}
+
 /// What is to be staged, and where to.
 #[derive(Debug, Clone)]
 pub struct StageRequest {
@@ -386,6 +397,8 @@ pub struct StageRequest {
     pub device: Address,
     /// The pool whose media take the place of the device.
     pub pool: Option<String>,
+    /// Which of the pool's media, where they rotate.
+    pub turn: Turn,
     /// Only versions that were begun before, in microseconds since 1970.
     pub begun_before_us: Option<i64>,
     /// The newest that have no more than so many bytes together stay.

@@ -64,8 +64,8 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
         MediaCommand::Label { medium, label, json } => {
             print(&home::open(global)?.media_label(medium, label)?, *json)?;
         }
-        MediaCommand::Move { medium, pool, json, .. } => {
-            print(&home::open(global)?.media_move(medium, pool.as_deref())?, *json)?;
+        MediaCommand::Move { medium, pool, set, json, .. } => {
+            print(&home::open(global)?.media_move(medium, pool.as_deref(), *set)?, *json)?;
         }
         MediaCommand::Export { medium, to, json } => {
             print(&home::open(global)?.media_export(medium, to)?, *json)?;

@@ -73,6 +73,7 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
     };
     if args.check {
         spec.objects.iter().try_for_each(|object| check_drives(global, object))?;
+        check_stage(global, &spec)?;
         let mut out = Output::new();
         let n = spec.objects.len();
         let objects = if n == 1 { "object" } else { "objects" };
@@ -112,6 +113,18 @@ fn check_drives(global: &Global, object: &BackupArgs) -> Result<(), Failure> {
             object.name.clone().or_else(|| Some(object.paths.first()?.display().to_string()));
         let name = name.map_or_else(String::new, |name| format!("'{name}': "));
         Failure { error: format!("{name}{}", failure.error), ..failure }
+    })
+}
+
+/// Refuses to stage to rotation sets. Where there is no home yet, it is known when something is staged.
+fn check_stage(global: &Global, spec: &Spec) -> Result<(), Failure> {
+    let Some(args) = &spec.stage else { return Ok(()) };
+    let global = global.of_home(spec.home.clone(), None);
+    let Ok(Some(cell)) = home::open_to_share(&global) else { return Ok(()) };
+    let refused = cell.refuse_sets(args.to.pool().as_deref(), &args.to.device(), "staged");
+    refused.map_err(|e| {
+        let failure = Failure::from(e);
+        Failure { error: format!("[stage]: {}", failure.error), ..failure }
     })
 }
 

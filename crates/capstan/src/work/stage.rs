@@ -1,7 +1,7 @@
 //! `capstan stage`, and `capstan media retire`: from arguments to a request.
 
 use capstan_cell::Cell;
-use capstan_cell::request::StageRequest;
+use capstan_cell::request::{StageRequest, Turn};
 use capstan_cell::stage::RetireRequest;
 
 use crate::args::{Global, RetireArgs, StageArgs};
@@ -38,6 +38,7 @@ pub fn request(args: &StageArgs, cell: &Cell) -> Result<StageRequest, Failure> {
         source: args.source.clone(),
         device: args.to.device(),
         pool: args.to.pool(),
+        turn: Turn::Today,
         begun_before_us: args.older_than.as_ref().map(|when| when.us(cell)).transpose()?,
         keep: args.keep,
         block_size: args.block_size,

@@ -113,6 +113,7 @@ mod restore_some;
 mod retire;
 mod retries;
 mod rotation;
+mod rotation_faults;
 mod runs;
 mod scratch;
 mod secrets;

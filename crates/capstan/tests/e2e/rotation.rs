@@ -15,14 +15,14 @@ use crate::support::{Lab, Run, below, finish};
 const CLOCK: &str = "CAPSTAN_TEST_CLOCK_AHEAD_S";
 
 /// A cell whose clock is set for each command.
-struct Nights {
-    lab: Lab,
+pub(crate) struct Nights {
+    pub lab: Lab,
     /// The media that each night wrote.
-    media: BTreeMap<Date, Vec<String>>,
+    pub media: BTreeMap<Date, Vec<String>>,
 }
 
 impl Nights {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { lab: Lab::new(), media: BTreeMap::new() }
     }
 
@@ -33,7 +33,7 @@ impl Nights {
         finish(command.env(CLOCK, ahead.to_string()).env("TZ", "UTC"))
     }
 
-    fn run(&self, day: Date, hour: i8, line: &str) -> Run {
+    pub fn run(&self, day: Date, hour: i8, line: &str) -> Run {
         self.set(self.lab.command().args(line.split_whitespace()), day, hour)
     }
 
@@ -53,7 +53,7 @@ impl Nights {
     }
 
     /// One night; its report.
-    fn night(&mut self, day: Date) -> Value {
+    pub fn night(&mut self, day: Date) -> Value {
         self.lab.file("data/numbers", text_of(day));
         let run = self.run(day, 22, "run office.toml --json");
         assert_eq!(run.code, 0, "{day}: {}{}", run.stdout, run.stderr);
@@ -65,7 +65,7 @@ impl Nights {
     }
 
     /// The days of which versions are there, with their names.
-    fn versions(&self, day: Date) -> BTreeMap<Date, String> {
+    pub fn versions(&self, day: Date) -> BTreeMap<Date, String> {
         let listed = self.run(day, 23, "versions office --json");
         let listed: Value = serde_json::from_str(&listed.ok().stdout).unwrap();
         let of = |v: &Value| {
@@ -76,7 +76,7 @@ impl Nights {
     }
 
     /// What a version has is what there was.
-    fn comes_back(&self, today: Date, of: Date, name: &str) {
+    pub fn comes_back(&self, today: Date, of: Date, name: &str) {
         self.run(today, 23, &format!("restore {name} --into out")).ok();
         let out = below(&self.lab.path("out"), &self.lab.path("data"));
         assert_eq!(fs::read_to_string(out.join("numbers")).unwrap(), text_of(of), "{name}");

@@ -5,7 +5,8 @@
 //! in no pool; where it takes blank tapes, one of those, which is the pool's from then on. Where a pool has rotation sets, only media of the day's set count, and a medium is appended to on the day on
 //! which it was begun.
 //!
-//! A medium of a set that has all its media is expired when its turn comes ([`crate::supply::turns`]).
+//! A medium of a set that has all its media is expired when its turn comes ([`crate::supply::turns`]). As long as media have a seat to
+//! take, because one is written no more or failed just now, they come before it.
 
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
@@ -18,13 +19,27 @@ use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::{MediumInfo, MediumState};
+use crate::request::Turn;
 use crate::session::now_us;
 use crate::supply::queue::has_no_drive;
-use crate::supply::unfit::a_few;
+use crate::supply::seats::{has_failed, has_seat};
+use crate::supply::unfit::{PassedOver, a_few, loses_seat};
 use crate::supply::usable::unusable;
 
 /// The rank of a medium: less is taken first.
 type Rank = (u8, i64);
+
+/// From this rank on, blank tapes come before it.
+const BEHIND_BLANK: u8 = 6;
+
+impl Turn {
+    fn set(self, pool: &Pool, today: Date) -> Option<RotationSet> {
+        match self {
+            Self::Today => set_of(pool, today),
+            Self::InPlaceOf(set) => set,
+        }
+    }
+}
 
 impl Cell {
     /// The medium that a session to a pool takes, not one of those that were `passed` over for a reason. It is the pool's from then on,
@@ -33,19 +48,20 @@ impl Cell {
     pub(crate) fn allocate(
         &self,
         name: &str,
+        turn: Turn,
         by_drive: ByDrive,
-        passed: &[(MediumId, &'static str)],
+        passed: &[PassedOver],
         only_ask: bool,
     ) -> Result<Medium> {
-        let mut passed: Vec<(MediumId, String)> =
-            passed.iter().map(|(id, why)| (*id, (*why).to_owned())).collect();
+        let mut ask = Ask::of(turn, by_drive, local_date(now_us()));
+        ask.unseated = passed.iter().filter(|(_, why)| loses_seat(why)).map(|of| of.0).collect();
+        ask.passed = passed.iter().map(|(id, why)| (*id, (*why).to_owned())).collect();
         let mut busy = None;
-        let today = local_date(now_us());
         loop {
-            let chosen = match self.choose(name, by_drive, &passed, today) {
+            let chosen = match self.choose(name, &ask) {
                 // What others have may do when they are done.
                 Err(e @ CellError::NoMedium(_)) => {
-                    return match (self.or_scratch(name, by_drive, only_ask, e, today), busy) {
+                    return match (self.or_scratch(name, &ask, only_ask, e), busy) {
                         (Err(none), Some(busy)) if !none.is_busy() => Err(busy),
                         (done, _) => done,
                     };
@@ -53,6 +69,13 @@ impl Cell {
                 Err(e) => return Err(busy.unwrap_or(e)),
                 Ok(chosen) => chosen,
             };
+            if chosen.behind_blank {
+                let none = CellError::NoMedium(String::new());
+                match self.or_scratch(name, &ask, only_ask, none) {
+                    Err(e) if !e.is_busy() => {}
+                    taken => return taken,
+                }
+            }
             if only_ask {
                 return Ok(chosen.info.medium);
             }
@@ -62,7 +85,7 @@ impl Cell {
                 Err(e) if has_no_drive(&e) => return Err(e),
                 Err(e) => {
                     let why = format!("cannot be given up now ({})", chain(&e));
-                    passed.push((chosen.info.medium.id, why));
+                    ask.passed.push((chosen.info.medium.id, why));
                     busy = if e.is_busy() { Some(e) } else { busy };
                 }
                 taken => return taken,
@@ -71,20 +94,13 @@ impl Cell {
     }
 
     /// A blank tape, where the pool takes such and nothing else was to be had for that reason.
-    fn or_scratch(
-        &self,
-        name: &str,
-        by_drive: ByDrive,
-        only_ask: bool,
-        why: CellError,
-        today: Date,
-    ) -> Result<Medium> {
+    fn or_scratch(&self, name: &str, ask: &Ask, only_ask: bool, why: CellError) -> Result<Medium> {
         let pool = self.pool(name)?;
-        let set = set_of(&pool, today);
-        if !pool.scratch || !self.may_join(&pool, set)? {
+        let set = ask.turn.set(&pool, ask.today);
+        if !pool.scratch || !ask.may_join(&pool, &self.media_list(Some(name))?) {
             return Err(why);
         }
-        self.take_scratch(&pool, set, by_drive, only_ask).map_err(|none| match none {
+        self.take_scratch(&pool, set, ask.by_drive, only_ask).map_err(|none| match none {
             CellError::InUse(none) => CellError::InUse(format!("{}; {none}", chain(&why))),
             CellError::NoMedium(none) | CellError::NoTape(none) | CellError::BadInput(none) => {
                 CellError::NoMedium(format!("{}; {none}", chain(&why)))
@@ -93,32 +109,14 @@ impl Cell {
         })
     }
 
-    /// Whether a rotation set of a pool takes further media.
-    fn may_join(&self, pool: &Pool, set: Option<RotationSet>) -> Result<bool> {
-        let Some(set) = set else { return Ok(true) };
-        let media = self.media_list(Some(&pool.name))?;
-        let of_set = media.iter().filter(|m| m.management.rotation_set == Some(set)).count();
-        Ok((of_set as u32) < pool.size_of(set))
-    }
-
     /// The medium that a session to a pool would take.
-    fn choose(
-        &self,
-        name: &str,
-        by_drive: ByDrive,
-        passed: &[(MediumId, String)],
-        today: Date,
-    ) -> Result<Chosen> {
+    fn choose(&self, name: &str, ask: &Ask) -> Result<Chosen> {
         let pool = self.pool(name)?;
         let all = self.media_list(None)?;
-        let set = set_of(&pool, today);
-        let in_set = |m: &MediumInfo| {
-            m.management.pool.as_deref() == Some(name) && m.management.rotation_set == set
-        };
-        let may_join = set.is_none_or(|set| {
-            (all.iter().filter(|m| in_set(m)).count() as u32) < pool.size_of(set)
-        });
-        let asked = Asked { pool: &pool, set, may_join, today };
+        let set = ask.turn.set(&pool, ask.today);
+        let may_join = ask.may_join(&pool, &all);
+        let asked = Asked { pool: &pool, set, may_join, turn: ask.turn, today: ask.today };
+        let (passed, by_drive) = (&ask.passed, ask.by_drive);
         let mut best: Option<(Rank, MediumInfo)> = None;
         let mut unfit = Vec::new();
         for info in all {
@@ -138,25 +136,41 @@ impl Cell {
             }
         }
         match best {
-            Some((_, info)) => Ok(Chosen { info, set }),
+            Some((rank, info)) => {
+                let behind_blank = rank.0 >= BEHIND_BLANK && pool.scratch;
+                Ok(Chosen { info, set, behind_blank })
+            }
             None => Err(needed(&pool, set.filter(|_| !may_join), set, &unfit)),
         }
     }
 
     /// Why a run on that day would find no medium of a pool, if it is so. Nothing is loaded for it.
     pub(super) fn lacks_medium(&self, pool: &Pool, day: Date) -> Result<Option<CellError>> {
-        let name = &pool.name;
-        match self.choose(name, ByDrive::AsItIs, &[], day) {
+        let ask = Ask::of(Turn::Today, ByDrive::AsItIs, day);
+        match self.choose(&pool.name, &ask) {
             Ok(_) => Ok(None),
-            Err(e @ CellError::NoMedium(_)) => {
-                Ok(self.or_scratch(name, ByDrive::AsItIs, true, e, day).err())
-            }
+            Err(e @ CellError::NoMedium(_)) => Ok(self.or_scratch(&pool.name, &ask, true, e).err()),
             Err(e) => Err(e),
         }
     }
 
+    /// Whether a medium is there that would join a set which has a seat for it. Nothing is loaded for it.
+    pub(super) fn would_join(&self, pool: &Pool, set: RotationSet) -> Result<bool> {
+        let turn = Turn::InPlaceOf(Some(set));
+        let ask = Ask::of(turn, ByDrive::AsItIs, local_date(now_us()));
+        let none = match self.choose(&pool.name, &ask) {
+            Ok(chosen) if chosen.info.state == MediumState::Free && !has_failed(&chosen.info) => {
+                return Ok(true);
+            }
+            Ok(_) => CellError::NoMedium(String::new()),
+            Err(e) => e,
+        };
+        let had = self.or_scratch(&pool.name, &ask, true, none);
+        Ok(had.map_or_else(|e| e.is_busy(), |_| true))
+    }
+
     /// Makes a medium that was chosen the pool's, and gives up what was expired on it.
-    fn take(&self, name: &str, Chosen { info, set }: &Chosen) -> Result<Medium> {
+    fn take(&self, name: &str, Chosen { info, set, .. }: &Chosen) -> Result<Medium> {
         let mut medium = info.medium.clone();
         if info.state == MediumState::Expired {
             let may_go = || {
@@ -180,6 +194,37 @@ impl Cell {
 struct Chosen {
     info: MediumInfo,
     set: Option<RotationSet>,
+    /// Whether a blank tape comes before it.
+    behind_blank: bool,
+}
+
+/// Which medium of a pool is wanted.
+struct Ask {
+    turn: Turn,
+    by_drive: ByDrive,
+    /// None of these, each for a reason.
+    passed: Vec<(MediumId, String)>,
+    /// Those of them whose seat in their set another one takes.
+    unseated: Vec<MediumId>,
+    today: Date,
+}
+
+impl Ask {
+    fn of(turn: Turn, by_drive: ByDrive, today: Date) -> Self {
+        Self { turn, by_drive, passed: Vec::new(), unseated: Vec::new(), today }
+    }
+
+    /// Whether the set takes further media.
+    fn may_join(&self, pool: &Pool, media: &[MediumInfo]) -> bool {
+        let Some(set) = self.turn.set(pool, self.today) else { return true };
+        let seated = media.iter().filter(|m| {
+            m.management.pool.as_deref() == Some(&*pool.name)
+                && m.management.rotation_set == Some(set)
+                && has_seat(m)
+                && !self.unseated.contains(&m.medium.id)
+        });
+        (seated.count() as u32) < pool.size_of(set)
+    }
 }
 
 /// What is asked for.
@@ -188,6 +233,7 @@ struct Asked<'a> {
     set: Option<RotationSet>,
     /// Whether the set takes further media.
     may_join: bool,
+    turn: Turn,
     today: Date,
 }
 
@@ -215,7 +261,20 @@ impl Asked<'_> {
         }
         let last = m.holdings.last_us.unwrap_or(m.management.first_us);
         let first = m.management.first_us;
+        // What was written last to it was all that it took: it is tried again where there is no other.
+        let is_last = turn && self.set.is_some() && has_failed(m);
+        // Nothing goes for what is copied.
+        let may_go = self.turn == Turn::Today || self.set.is_none();
         match m.state {
+            MediumState::Expired if own && !may_go => {
+                Err("is for the next backup of its set".to_owned())
+            }
+            MediumState::Free if own && is_last => Ok(Some((BEHIND_BLANK, first))),
+            MediumState::Expired if turn && self.set.is_some() && self.may_join => {
+                Ok(Some((BEHIND_BLANK + 1, last)))
+            }
+            // One without a set joins as long as it holds nothing.
+            MediumState::Appendable if own && !turn => Ok(None),
             MediumState::Appendable if own => match self.set {
                 Some(_) if local_date(last) != self.today => {
                     Err("holds what must stay and was begun on another day".to_owned())
@@ -338,7 +397,8 @@ mod tests {
         let strict = pool(Allocation::Strict, Some("spare"), [0; 3]);
         let loose = pool(Allocation::Loose, None, [0; 3]);
         let rank = |pool: &Pool, m: &MediumInfo| {
-            let asked = Asked { pool, set: None, may_join: true, today: date(2026, 11, 20) };
+            let today = date(2026, 11, 20);
+            let asked = Asked { pool, set: None, may_join: true, turn: Turn::Today, today };
             asked.rank(m)
         };
         let order = [
@@ -365,7 +425,8 @@ mod tests {
     #[test]
     fn what_cannot_be_used_says_why() {
         let p = pool(Allocation::Strict, None, [0; 3]);
-        let asked = Asked { pool: &p, set: None, may_join: true, today: date(2026, 11, 20) };
+        let today = date(2026, 11, 20);
+        let asked = Asked { pool: &p, set: None, may_join: true, turn: Turn::Today, today };
         let why = |m: MediumInfo| asked.rank(&m).unwrap_err();
         let own = |state| medium("x", Some("p"), state, 0);
         assert_eq!(why(own(MediumState::Full)), "is full");
@@ -408,7 +469,7 @@ mod tests {
         let day = 86_400_000_000;
         let today = local_date(100 * day);
         let set = Some(RotationSet::Daily);
-        let asked = |may_join| Asked { pool: &p, set, may_join, today };
+        let asked = |may_join| Asked { pool: &p, set, may_join, turn: Turn::Today, today };
         let of_set = |last_us, set| {
             let mut m = medium("x", Some("p"), MediumState::Appendable, last_us);
             m.management.rotation_set = set;
@@ -421,5 +482,60 @@ mod tests {
         let free = medium("x", Some("p"), MediumState::Free, 0);
         assert!(asked(true).rank(&free).unwrap().is_some());
         assert_eq!(asked(false).rank(&free), Ok(None));
+    }
+
+    #[test]
+    fn what_is_written_no_more_leaves_its_seat_to_another() {
+        let p = pool(Allocation::Strict, None, [2, 0, 0]);
+        let set = Some(RotationSet::Daily);
+        let of_set = |n: u8| {
+            let mut m = medium("x", Some("p"), MediumState::Protected, 0);
+            m.medium.id = MediumId([n; 16]);
+            m.holdings.segments = 1;
+            m.management.rotation_set = set;
+            m
+        };
+        let today = date(2026, 11, 20);
+        let mut ask = Ask::of(Turn::Today, ByDrive::AsItIs, today);
+        let both = [of_set(1), of_set(2)];
+        assert!(!ask.may_join(&p, &both));
+        let after = |change: &dyn Fn(&mut MediumInfo)| {
+            let mut media = both.clone();
+            change(&mut media[1]);
+            ask.may_join(&p, &media)
+        };
+        assert!(after(&|m| m.management.retired_us = Some(1)));
+        assert!(after(&|m| m.management.damaged_us = Some(1)));
+        assert!(after(&|m| m.management.changed_us = Some(1)));
+        assert!(after(&|m| m.condition = Condition::Poor));
+        assert!(after(&|m| (m.management.errors, m.holdings.segments) = (1, 0)));
+        assert!(!after(&|m| m.management.errors = 1), "it holds something");
+        assert!(!after(&|m| m.management.exported_us = Some(1)), "it comes back");
+        ask.unseated.push(MediumId([1; 16]));
+        assert!(ask.may_join(&p, &both));
+    }
+
+    #[test]
+    fn a_medium_whose_turn_has_come_waits_as_long_as_others_have_a_seat_to_take() {
+        let p = pool(Allocation::Loose, None, [2, 0, 0]);
+        let set = Some(RotationSet::Daily);
+        let today = date(2026, 11, 20);
+        let of_set = |state, errors| {
+            let mut m = medium("x", Some("p"), state, 0);
+            m.management.rotation_set = set;
+            m.management.errors = errors;
+            m
+        };
+        let rank =
+            |turn, may_join, m: &MediumInfo| Asked { pool: &p, set, may_join, turn, today }.rank(m);
+        let (due, failed) = (of_set(MediumState::Expired, 0), of_set(MediumState::Free, 1));
+        let nobodys = medium("x", None, MediumState::Free, 0);
+        let ranks = [&nobodys, &failed, &due].map(|m| rank(Turn::Today, true, m).unwrap().unwrap());
+        assert!(ranks.is_sorted() && ranks[1].0 >= BEHIND_BLANK, "{ranks:?}");
+        assert_eq!(rank(Turn::Today, false, &due), Ok(Some((2, 0))));
+        // Nothing goes for what is copied off another one.
+        let in_place = Turn::InPlaceOf(set);
+        assert!(rank(in_place, true, &due).is_err());
+        assert!(rank(in_place, true, &of_set(MediumState::Free, 0)).unwrap().is_some());
     }
 }

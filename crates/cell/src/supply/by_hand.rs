@@ -12,6 +12,7 @@ use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::shown;
+use crate::request::Turn;
 use crate::supply::queue::OUT_OF_REACH;
 use crate::supply::queue::Queue;
 use crate::supply::unfit::{PassedOver, why_passed};
@@ -140,8 +141,9 @@ impl Cell {
     pub(crate) fn allocate_or_wait(
         &self,
         pool: &str,
+        turn: Turn,
         by_drive: ByDrive,
-        passed: &mut Vec<(MediumId, &'static str)>,
+        passed: &mut Vec<PassedOver>,
         queue: &mut Queue,
     ) -> Result<Medium> {
         let libraries = self.libraries_to_fill(pool)?;
@@ -153,7 +155,7 @@ impl Cell {
                 passed.retain(|(_, why)| *why != OUT_OF_REACH);
             }
             loop {
-                match self.allocate(pool, by_drive, passed, false) {
+                match self.allocate(pool, turn, by_drive, passed, false) {
                     Err(e) => queue.again(e, passed)?,
                     Ok(medium) => {
                         queue.tries_one();

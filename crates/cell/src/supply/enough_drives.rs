@@ -9,7 +9,7 @@ use capstan_format::id::MediumId;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};
-use crate::request::BackupRequest;
+use crate::request::{BackupRequest, Turn};
 
 /// Drives by library.
 pub(crate) type Needs = BTreeMap<String, (LibraryName, u32)>;
@@ -64,7 +64,7 @@ impl Cell {
         let mut none = None;
         while !request.mirrors.is_empty() {
             // Where there is none, whoever takes it says why.
-            let Ok(would) = self.allocate(pool, by_drive, passed, true) else { break };
+            let Ok(would) = self.allocate(pool, Turn::Today, by_drive, passed, true) else { break };
             let device: Address = would.device.parse()?;
             let written = std::iter::once(&device).chain(&request.mirrors);
             match refuse_too_few_drives(&self.devices, written) {

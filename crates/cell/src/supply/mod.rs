@@ -10,6 +10,7 @@ pub(crate) mod media_changes;
 pub(crate) mod pools;
 pub(crate) mod queue;
 pub(crate) mod scratch;
+pub(crate) mod seats;
 pub(crate) mod seen;
 pub(crate) mod tape_arrays;
 pub(crate) mod tapes;

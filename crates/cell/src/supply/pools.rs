@@ -21,7 +21,7 @@ pub struct PoolInfo {
     pub pool: Pool,
     /// Its media.
     pub media: Vec<MediumInfo>,
-    /// Why the next run to it finds no medium, where its media rotate and it is so.
+    /// Where its media rotate: why the next run to it finds no medium, or which set has too few, if it is so.
     pub lacks: Option<String>,
 }
 

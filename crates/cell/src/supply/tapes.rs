@@ -24,6 +24,7 @@ use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::libraries::is_of;
 use crate::media::{MediumInfo, MediumState, WriteFailure};
+use crate::request::Turn;
 use crate::session::now_us;
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
@@ -36,6 +37,8 @@ use crate::supply::unfit::{IS_FULL, PassedOver, Unfit, why_next, why_passed};
 pub(crate) struct Supply {
     /// The pool that chooses them.
     pub pool: Option<String>,
+    /// Which of its media are taken, where they rotate.
+    turn: Turn,
     /// The libraries of which tapes are taken that are in no pool, and arrays of such.
     libraries: Vec<Address>,
     /// Whether the drives compress, where that was decided.
@@ -52,6 +55,7 @@ impl Supply {
         let libraries = devices.into_iter().filter(|device| device.names_no_medium());
         Self {
             pool: pool.map(str::to_owned),
+            turn: Turn::Today,
             libraries: libraries.cloned().collect(),
             drives_compress: None,
             by_drive: ByDrive::default(),
@@ -62,6 +66,11 @@ impl Supply {
     /// The same, with tapes that are encrypted by their drives or not.
     pub fn encrypted(self, by_drive: ByDrive) -> Self {
         Self { by_drive, ..self }
+    }
+
+    /// The same by that turn of its pool.
+    pub fn in_turn(self, turn: Turn) -> Self {
+        Self { turn, ..self }
     }
 
     /// The same without these media either.
@@ -259,12 +268,13 @@ impl Cell {
     pub(crate) fn open_medium_of(
         &self,
         pool: &str,
+        turn: Turn,
         wanted: &Wanted,
         passed: &mut Vec<(MediumId, &'static str)>,
     ) -> Result<Member> {
         let mut queue = Queue::begin(&self.devices);
         loop {
-            let medium = self.allocate_or_wait(pool, wanted.by_drive, passed, &mut queue)?;
+            let medium = self.allocate_or_wait(pool, turn, wanted.by_drive, passed, &mut queue)?;
             let choice =
                 Choice { pool: Some(pool.to_owned()), passed: passed.clone(), asks: false };
             match self.open_chosen(&medium.device.parse()?, wanted, &choice) {
@@ -353,7 +363,7 @@ impl Cell {
         let library = here.and_then(|here| supply.libraries.iter().find(|l| is_of(&here, l)));
         let pool = self.idb.management(old.medium).map_err(|e| failed(e.into()))?.pool;
         let opened = match (pool.filter(|pool| supply.pool.as_ref() == Some(pool)), library) {
-            (Some(pool), _) => self.open_medium_of(&pool, wanted, passed),
+            (Some(pool), _) => self.open_medium_of(&pool, supply.turn, wanted, passed),
             (None, Some(library)) => {
                 self.open_chosen(library, wanted, &Choice { asks: true, ..Choice::but(passed) })
             }

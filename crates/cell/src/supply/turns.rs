@@ -4,7 +4,14 @@
 //! written after it. Then it is the next one, and counts as expired. Keep rules do not decide on what only such media have.
 //! What is locked or protected by itself, what is an object's last, and what newer versions build on stays all the same: such a
 //! medium is passed over, and the next oldest comes.
+//!
+//! A medium that is written no more takes no turns, and another one has its seat. Only backups go by turns: what is copied has its old
+//! date, and would go before its time. What is copied off a medium of a set goes in its place ([`Turn::InPlaceOf`]).
+//!
+//! A medium of a set is enough for the set: what lies elsewhere, too, lets nothing of a set go unless it is at hand, and nothing in a set
+//! builds on it.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use capstan_engine::message::shell_word;
@@ -15,49 +22,37 @@ use jiff::{Timestamp, ToSpan};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::media::{Condition, Keeps, Lasts, MediumInfo, is_worm};
+use crate::media::{Keeps, Lasts, MediumInfo, is_worm};
 use crate::reading::version::VersionView;
 use crate::session::now_us;
 use crate::supply::allocate::{local_date, set_of};
+use crate::supply::seats::{Seats, takes_turns};
 
-/// Microseconds of a day.
-const DAY_US: i64 = 86_400_000_000;
+/// By medium, versions.
+type Needs = HashMap<MediumId, HashSet<VersionId>>;
 
-/// A medium's place in a set that has all its media, or is to have them.
+/// A medium of a set, to whom its turn may come.
 #[derive(Debug, Clone, Copy)]
-struct Seat {
-    set: RotationSet,
-    /// How many media the set has.
-    media: i64,
+struct InTurn {
+    id: MediumId,
+    is_free: bool,
+    /// Whether all that would go with it may go now.
+    may_go: bool,
 }
 
-impl Seat {
-    /// For how long at least a medium of it is not written anew, with a session on each of its days.
-    const fn shortest_us(self) -> i64 {
-        DAY_US
-            * match self.set {
-                RotationSet::Daily => self.media,
-                RotationSet::Weekly => 7 * self.media,
-                RotationSet::Monthly => 28 * self.media,
-            }
+/// Which of the media of a set, in the order in which they were written, is to be written anew: none as long as one is free.
+fn next_of(media: &[InTurn]) -> Option<MediumId> {
+    if media.iter().any(|medium| medium.is_free) {
+        return None;
     }
-
-    /// For how long at most: some of its days belong to slower sets.
-    const fn longest_us(self) -> i64 {
-        DAY_US
-            * match self.set {
-                RotationSet::Daily => self.media + self.media / 6 + 3,
-                RotationSet::Weekly => 7 * (self.media + 2),
-                RotationSet::Monthly => 31 * self.media + 1,
-            }
-    }
+    media.iter().find(|medium| medium.may_go).map(|medium| medium.id)
 }
 
 impl Cell {
     /// What decides on media beside the protection of each version.
     pub(crate) fn lasts(&self, keeps: &Keeps) -> Result<Lasts> {
         let (rows, stays, in_turn) = self.stays_without_rules()?;
-        let needs = self.needs_of_media(&rows)?;
+        let [needs, of_sound, at_hand] = self.needs_of_media(&rows)?;
         let rows: HashMap<VersionId, &PruneRow> =
             rows.iter().map(|row| (row.version.id, row)).collect();
         let held = |versions: &HashSet<VersionId>| {
@@ -78,67 +73,76 @@ impl Cell {
                 sets.entry((pool.clone(), set)).or_default().push((last, medium));
             }
         }
-        'sets: for ((pool, set), mut media) in sets {
+        for ((pool, set), mut media) in sets {
             let size = pools.get(&pool).map_or(0, |pool| pool.size_of(set));
             if size == 0 || media.len() < size as usize {
                 continue;
             }
             media.sort_unstable_by_key(|(last, medium)| (*last, medium.id.0));
-            let mut next = None;
+            let mut in_turn_of_set = Vec::new();
             for (_, medium) in &media {
                 if !self.takes_turns(medium)? {
                     continue;
                 }
                 let versions = self.idb.versions_on_medium(medium.id)?;
-                if keeps.of(&versions).is_empty() && !lasts.held.contains_key(&medium.id) {
-                    // It is free.
-                    continue 'sets;
-                }
+                let is_free =
+                    keeps.of(&versions).is_empty() && !lasts.held.contains_key(&medium.id);
                 let on_it: HashSet<VersionId> = versions.iter().copied().collect();
-                let may_go = |id: &VersionId| {
-                    let row = rows.get(id);
-                    let is_given_up = row.is_none_or(|row| {
+                let is_given_up = |id: &VersionId| {
+                    rows.get(id).is_none_or(|row| {
                         row.keeping.expired_us.is_some() || row.version.status == Status::Failed
-                    });
-                    is_given_up || on_it.contains(id) && !in_turn.contains_key(id)
+                    })
                 };
-                let lost = needs.get(&medium.id);
-                let goes = lost.is_none_or(|lost| lost.iter().all(may_go))
+                let goes = |id: &VersionId| {
+                    is_given_up(id) || on_it.contains(id) && !in_turn.contains_key(id)
+                };
+                let go_all = |needs: &Needs, go: &dyn Fn(&VersionId) -> bool| {
+                    needs.get(&medium.id).is_none_or(|lost| lost.iter().all(go))
+                };
+                let may_go = go_all(&of_sound, &goes)
+                    && go_all(&at_hand, &|id| is_given_up(id) || on_it.contains(id))
                     && !versions.iter().any(|id| keeps.stays_in_turn(*id));
-                if goes && next.is_none() {
-                    next = Some(medium.id);
-                }
+                in_turn_of_set.push(InTurn { id: medium.id, is_free, may_go });
             }
-            lasts.due.extend(next);
+            lasts.due.extend(next_of(&in_turn_of_set));
         }
         Ok(lasts)
     }
 
     /// Whether a medium of a set is written in its turn at all.
-    fn takes_turns(&self, medium: &Medium) -> Result<bool> {
+    pub(super) fn takes_turns(&self, medium: &Medium) -> Result<bool> {
         let of: Management = self.idb.management(medium.id)?;
-        let is_sound = of.retired_us.or(of.changed_us).or(of.damaged_us).is_none();
-        let is_ours = !of.is_other_cells() && !is_worm(medium);
-        Ok(is_sound && is_ours && self.condition_of(medium, &of)?.0 != Condition::Poor)
+        let (condition, _) = self.condition_of(medium, &of)?;
+        let is_empty = of.errors > 0 && self.idb.holdings(medium.id)?.segments == 0;
+        Ok(takes_turns(&of, condition, is_empty) && !is_worm(medium))
     }
 
-    /// The versions that would go with each medium, with those that build on them.
-    fn needs_of_media(&self, rows: &[PruneRow]) -> Result<HashMap<MediumId, HashSet<VersionId>>> {
+    /// The versions that would go with each medium, with those that build on them; the same if only sound media count as other places,
+    /// and if only such do that sets may rely on.
+    fn needs_of_media(&self, rows: &[PruneRow]) -> Result<[Needs; 3]> {
         let (unsound, away) = (self.unsound_places()?, self.media_away()?);
-        let mut places: HashMap<(VersionId, SegmentId), (Vec<MediumId>, Vec<MediumId>)> =
+        let seats = self.seats()?;
+        let mut places: HashMap<(VersionId, SegmentId), (Vec<MediumId>, [Vec<MediumId>; 3])> =
             HashMap::new();
         for claim in self.idb.claims()? {
             let is_gone = unsound.has(claim.medium, claim.segment)
                 || away.iter().any(|of| of.lacks(claim.medium, claim.segment));
-            let (all, whole) = places.entry((claim.version, claim.origin)).or_default();
+            let is_whole = !is_gone && !claim.lacks;
+            let is_sound = is_whole && seats.sound.contains(&claim.medium);
+            let is_at_hand = is_whole && seats.counting.contains(&claim.medium);
+            let (all, counting) = places.entry((claim.version, claim.origin)).or_default();
             all.push(claim.medium);
-            whole.extend((!is_gone && !claim.lacks).then_some(claim.medium));
+            for (of, counts) in counting.iter_mut().zip([is_whole, is_sound, is_at_hand]) {
+                of.extend(counts.then_some(claim.medium));
+            }
         }
-        let mut needs: HashMap<MediumId, HashSet<VersionId>> = HashMap::new();
-        for ((version, _), (all, whole)) in places {
-            for medium in all {
-                if whole.iter().all(|id| *id == medium) {
-                    needs.entry(medium).or_default().insert(version);
+        let mut all_needs = [Needs::new(), Needs::new(), Needs::new()];
+        for ((version, _), (all, counting)) in places {
+            for (needs, others) in all_needs.iter_mut().zip(counting) {
+                for medium in &all {
+                    if others.iter().all(|id| id == medium) {
+                        needs.entry(*medium).or_default().insert(version);
+                    }
                 }
             }
         }
@@ -148,14 +152,14 @@ impl Cell {
                 build_on.entry(base).or_default().push(row.version.id);
             }
         }
-        for lost in needs.values_mut() {
+        for lost in all_needs.iter_mut().flat_map(HashMap::values_mut) {
             let mut open: Vec<VersionId> = lost.iter().copied().collect();
             while let Some(id) = open.pop() {
                 let more = build_on.get(&id).into_iter().flatten();
                 open.extend(more.filter(|id| lost.insert(**id)));
             }
         }
-        Ok(needs)
+        Ok(all_needs)
     }
 
     /// What of a medium is held, in a sentence's rest.
@@ -175,7 +179,7 @@ impl Cell {
     }
 
     /// The pools whose media rotate.
-    fn rotating(&self) -> Result<HashMap<String, Pool>> {
+    pub(super) fn rotating(&self) -> Result<HashMap<String, Pool>> {
         let pools = self.idb.pools()?.into_iter();
         let rotating = pools.filter(|pool| pool.rotation.iter().any(|n| *n > 0));
         Ok(rotating.map(|pool| (pool.name.clone(), pool)).collect())
@@ -183,61 +187,49 @@ impl Cell {
 
     /// The versions of which only media of rotation sets have something: the sets decide on them, not keep rules.
     pub(crate) fn versions_of_sets(&self) -> Result<HashSet<VersionId>> {
-        let pools = self.rotating()?;
+        let seats = self.seats()?;
         let (mut of_sets, mut elsewhere) = (HashSet::new(), HashSet::new());
-        for medium in self.idb.media()?.iter().filter(|_| !pools.is_empty()) {
+        for medium in self.idb.media()?.iter().filter(|_| !seats.is_empty()) {
             let versions = self.idb.versions_on_medium(medium.id)?;
-            match self.seat(medium.id, &pools)? {
-                Some(_) => of_sets.extend(versions),
-                None => elsewhere.extend(versions),
+            match seats.has(medium.id) {
+                true => of_sets.extend(versions),
+                false => elsewhere.extend(versions),
             }
         }
         of_sets.retain(|id| !elsewhere.contains(id));
         Ok(of_sets)
     }
 
-    fn seat(&self, medium: MediumId, pools: &HashMap<String, Pool>) -> Result<Option<Seat>> {
-        let of = self.idb.management(medium)?;
-        let pool = of.pool.and_then(|name| pools.get(&name));
-        let seat = pool
-            .zip(of.rotation_set)
-            .map(|(pool, set)| Seat { set, media: pool.size_of(set).into() });
-        Ok(seat.filter(|seat| seat.media > 0))
-    }
-
-    /// Whether what a version lies on is written anew before what is written now to these media: so nothing is to build on it.
-    pub(crate) fn goes_before(&self, version: VersionId, media: &[MediumId]) -> Result<bool> {
-        let pools = self.rotating()?;
-        if pools.is_empty() {
+    /// Whether what a version lies on is written anew before what is written now to these media: so nothing is to build on it. What lies
+    /// outside the sets, too, is nothing to a set.
+    pub(crate) fn goes_before(
+        &self,
+        seats: &Seats,
+        version: VersionId,
+        media: &[MediumId],
+    ) -> Result<bool> {
+        if seats.is_empty() {
             return Ok(false);
         }
-        let seats = media.iter().map(|id| self.seat(*id, &pools)).collect::<Result<Vec<_>>>()?;
         let view = VersionView::open(self, version)?;
+        let mut last: HashMap<MediumId, i64> = HashMap::new();
         for segment in view.segments.iter().chain(&view.ends()?) {
-            let mut stays = false;
+            let mut places = Vec::new();
             for (_, on, _) in segment.whole_places() {
-                let Some(base) = self.seat(on, &pools)? else {
-                    stays = true;
-                    continue;
-                };
-                let last = self.idb.holdings(on)?.last_us.unwrap_or(0);
-                let outlives = |seat: &Option<Seat>| {
-                    seat.is_some_and(|seat| {
-                        base.set > seat.set
-                            && last + base.shortest_us() >= now_us() + seat.longest_us()
-                    })
-                };
-                stays |= media.contains(&on) || seats.iter().all(outlives);
+                if let Entry::Vacant(new) = last.entry(on) {
+                    new.insert(self.idb.holdings(on)?.last_us.unwrap_or(0));
+                }
+                places.push((on, last[&on]));
             }
-            if !stays {
+            if !media.iter().all(|written| seats.outlives(&places, *written, now_us())) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Of pools whose media rotate, by name: why the next run to it finds no medium, today or tomorrow. Today no more if something was
-    /// written to today's set.
+    /// Of pools whose media rotate, by name: why the next run to it finds no medium, today or tomorrow; or which of its sets has too few.
+    /// Today no more if something was written to today's set.
     pub(crate) fn pools_without_next(&self) -> Result<HashMap<String, String>> {
         let mut found = HashMap::new();
         let pools = self.rotating()?;
@@ -264,7 +256,7 @@ impl Cell {
                 return Ok(Some(format!("the next run, of {day}, finds no medium: {why}")));
             }
         }
-        Ok(None)
+        self.lacks_seats(pool, &media)
     }
 }
 
@@ -272,4 +264,19 @@ impl Cell {
 fn was_written(m: &MediumInfo, set: RotationSet, day: Date) -> bool {
     let last = m.holdings.last_us.filter(|us| Timestamp::from_microsecond(*us).is_ok());
     m.management.rotation_set == Some(set) && last.is_some_and(|us| local_date(us) == day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_that_may_go_is_next_unless_one_is_free() {
+        let medium = |n: u8, is_free, may_go| InTurn { id: MediumId([n; 16]), is_free, may_go };
+        let next = |media: &[InTurn]| next_of(media).map(|id| id.0[0]);
+        let (held, goes) = (medium(1, false, false), medium(2, false, true));
+        assert_eq!(next(&[held, goes, medium(3, false, true)]), Some(2));
+        assert_eq!(next(&[held, goes, medium(3, true, true)]), None);
+        assert_eq!(next(&[held]), None);
+    }
 }

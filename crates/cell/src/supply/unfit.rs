@@ -23,12 +23,22 @@ pub(crate) const CANNOT_BE_READ: &str = "cannot be read";
 /// Why one is not that somebody else changed.
 pub(crate) const NOT_AS_WRITTEN: &str = "is not as it was last written";
 
+/// Why one is not that is found damaged.
+pub(crate) const IS_DAMAGED: &str = "is damaged";
+/// Why one is not from which something is copied.
+pub(crate) const IS_COPIED: &str = "is what is to be copied";
+
+/// Whether another one takes the seat of a medium in its rotation set that is not written for that reason.
+pub(crate) fn loses_seat(why: &str) -> bool {
+    matches!(why, HAS_FAILED | CANNOT_BE_READ | NOT_AS_WRITTEN | IS_DAMAGED | IS_COPIED)
+}
+
 /// Why a medium that was chosen is passed over for the next one, where that is a matter of this medium.
 pub(crate) fn why_next(e: &CellError) -> Option<&'static str> {
     match e {
         CellError::Changed(_) => Some(NOT_AS_WRITTEN),
         e if e.is_unreadable() => Some(CANNOT_BE_READ),
-        CellError::Device(DeviceError::TapeHeaderLost { .. }) => Some("is damaged"),
+        CellError::Device(DeviceError::TapeHeaderLost { .. }) => Some(IS_DAMAGED),
         CellError::Device(e) if matches!(e.of_tape(), Some(TapeError::Worm { .. })) => {
             Some("is WORM and ends in what a session left")
         }

@@ -16,6 +16,8 @@ pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
             });
         }
         MediumState::Damaged => return Some("is damaged".to_owned()),
+        // Where it is comes first.
+        MediumState::Protected | MediumState::Full if m.absent.is_some() => {}
         MediumState::Blank => return Some("is not initialised".to_owned()),
         MediumState::Protected | MediumState::Full if m.held.is_some() => return m.held.clone(),
         MediumState::Protected => return Some("holds what must stay".to_owned()),

@@ -7,6 +7,7 @@ pub(super) mod vtl;
 
 use capstan_cell::LabelRule;
 use capstan_devices::address::{Address, LibraryName};
+use capstan_idb::RotationSet;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 
 use crate::args::destination::Destination;
@@ -235,7 +236,8 @@ pub enum MediaCommand {
     },
     /// Put a medium into a pool, or take it out of any
     #[command(
-        after_help = "Examples:\n  capstan media move monday --pool office\n  capstan media move monday --no-pool"
+        after_help = "Examples:\n  capstan media move monday --pool office\n  capstan media move V00001L9 --pool office --set daily\n  \
+                      capstan media move monday --no-pool"
     )]
     #[command(group = ArgGroup::new("where").required(true).args(["pool", "no_pool"]))]
     Move {
@@ -245,6 +247,9 @@ pub enum MediaCommand {
         /// The pool
         #[arg(long, value_name = "POOL")]
         pool: Option<String>,
+        /// The rotation set of the pool: daily, weekly or monthly
+        #[arg(long, value_name = "SET", requires = "pool")]
+        set: Option<RotationSet>,
         /// Take it out of its pool
         #[arg(long)]
         no_pool: bool,

@@ -17,7 +17,7 @@ use crate::kinds::backup::job::{HandedOver, Job, Written};
 use crate::kinds::backup::plan::Plan;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::request::{BackupRequest, Encrypt, Source};
+use crate::request::{BackupRequest, Encrypt, Source, Turn};
 use crate::session::{Ears, now_us};
 
 impl Cell {
@@ -35,7 +35,8 @@ impl Cell {
             let by_drive = ByDrive::of_backup(request.encrypt);
             let mut passed = Vec::new();
             self.pass_over_without_drive(pool, &request, &mut passed)?;
-            request.device = self.allocate(pool, by_drive, &passed, true)?.device.parse()?;
+            let medium = self.allocate(pool, Turn::Today, by_drive, &passed, true)?;
+            request.device = medium.device.parse()?;
         }
         let ears = Ears::new(observer);
         let plan = self.plan(&request, &ears)?;

@@ -145,6 +145,7 @@ impl Cell {
                 self.home.display()
             )));
         }
+        self.refuse_sets(to.pool.as_deref(), &to.device, "consolidated")?;
         if to.pool.is_none() && to.device.keeps_nothing() {
             return Err(CellError::BadInput(
                 "the null device keeps nothing to restore from; name a directory".to_owned(),

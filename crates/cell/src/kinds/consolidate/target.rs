@@ -13,7 +13,7 @@ use crate::media::libraries::libraries_for;
 use crate::media::recorded;
 use crate::observe::Observer;
 use crate::reading::version::VersionView;
-use crate::request::ConsolidateRequest;
+use crate::request::{ConsolidateRequest, Turn};
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
 use crate::supply::tapes::Supply;
@@ -118,7 +118,9 @@ impl Cell {
     ) -> Result<Member> {
         let choice = Choice::but(passed);
         let member = match &to.pool {
-            Some(pool) => return self.open_medium_of(pool, wanted, &mut passed.to_vec()),
+            Some(pool) => {
+                return self.open_medium_of(pool, Turn::Today, wanted, &mut passed.to_vec());
+            }
             None if to.device.names_no_medium() => {
                 return self.open_chosen(&to.device, wanted, &choice);
             }

@@ -141,7 +141,7 @@ impl Cell {
     }
 
     /// The medium that is known on a device, where that names one.
-    pub(super) fn medium_named(&self, device: &Address) -> Option<MediumId> {
+    pub(crate) fn medium_named(&self, device: &Address) -> Option<MediumId> {
         let name = match device {
             Address::Tape(tape) => tape.recorded().to_string(),
             other => other.to_string(),

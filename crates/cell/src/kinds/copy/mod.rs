@@ -79,6 +79,7 @@ impl Cell {
             ));
         }
         self.devices.refuse_no_drive(&request.device)?;
+        self.refuse_sets(None, &request.device, "copied")?;
         let by_drive = ByDrive::of_copy(request.encrypt);
         self.check_by_drive(by_drive, [&request.device])?;
         let (block_size, new_medium) = (request.block_size, request.new_medium);

@@ -5,12 +5,12 @@ use capstan_format::id::MediumId;
 
 use crate::Cell;
 use crate::media::libraries::is_of;
-use crate::request::StageRequest;
+use crate::request::{StageRequest, Turn};
 
 /// The media on which a copy counts as staged.
 pub(crate) enum Target {
-    /// Those of a pool.
-    Pool(String),
+    /// Those of a pool; where they stand in for a medium of a rotation set, those of that set.
+    Pool(String, Turn),
     /// The tapes of a library, or arrays of tapes of such.
     Library(Address),
     /// One.
@@ -21,7 +21,7 @@ impl Target {
     /// What a request names; `opened` is the medium that was opened for it.
     pub fn of(request: &StageRequest, opened: MediumId) -> Self {
         match (&request.pool, &request.device) {
-            (Some(pool), _) => Self::Pool(pool.clone()),
+            (Some(pool), _) => Self::Pool(pool.clone(), request.turn),
             (None, device) if device.names_no_medium() => Self::Library(device.clone()),
             (None, _) => Self::Medium(opened),
         }
@@ -30,7 +30,7 @@ impl Target {
     /// What a request names, before anything is opened for it; nothing where that is not known yet.
     pub fn foreseen(cell: &Cell, request: &StageRequest) -> Option<Self> {
         match (&request.pool, &request.device) {
-            (Some(pool), _) => Some(Self::Pool(pool.clone())),
+            (Some(pool), _) => Some(Self::Pool(pool.clone(), request.turn)),
             (None, device) if device.names_no_medium() => Some(Self::Library(device.clone())),
             (None, device) => Some(Self::Medium(cell.find_medium(&device.to_string()).ok()?.id)),
         }
@@ -46,7 +46,13 @@ impl Target {
             return false;
         }
         match self {
-            Self::Pool(pool) => management.pool.as_ref() == Some(pool),
+            Self::Pool(pool, turn) => {
+                let is_of_set = match turn {
+                    Turn::Today => true,
+                    Turn::InPlaceOf(set) => management.rotation_set == *set,
+                };
+                is_of_set && management.pool.as_ref() == Some(pool)
+            }
             Self::Library(library) => {
                 let device = cell.idb.medium(medium).ok().flatten().map(|row| row.device);
                 let address = device.and_then(|device| device.parse::<Address>().ok());

@@ -377,6 +377,10 @@ impl Cell {
         if management.exported_us.is_some() || management.retired_us.is_some() {
             return Ok(None);
         }
+        // A set has the night's backups as they were written.
+        if self.set_of_medium(medium)?.is_some() {
+            return Ok(None);
+        }
         let device: Address = known.device.parse()?;
         Ok((!device.is_sequential()).then(|| (medium, To::device(device))))
     }

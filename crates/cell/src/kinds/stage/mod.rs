@@ -37,7 +37,7 @@ use crate::kinds::skeleton::SessionRun;
 use crate::media::refuse_new_medium_of;
 use crate::observe::{Observer, Stop};
 use crate::report::{Report, Staged, StagedVersion};
-use crate::request::StageRequest;
+use crate::request::{StageRequest, Turn};
 use crate::session::transfers::Moved;
 use crate::session::{Ears, rfc3339};
 use crate::supply::tapes::Supply;
@@ -173,7 +173,7 @@ impl Cell {
     ) -> Result<Copied> {
         let by_drive = ByDrive::of_copy(request.encrypt);
         let going_on = by_drive.going_on(&member.medium);
-        let supply = Supply::of(request.pool.as_deref(), [&request.device]);
+        let supply = Supply::of(request.pool.as_deref(), [&request.device]).in_turn(request.turn);
         let route = Route {
             name: &sources.name,
             versions: chosen,
@@ -198,6 +198,9 @@ impl Cell {
         let device = request.pool.is_none().then_some(&request.device);
         device.map_or(Ok(()), |device| self.devices.refuse_no_drive(device))?;
         self.check_by_drive(ByDrive::of_copy(request.encrypt), device)?;
+        if request.turn == Turn::Today {
+            self.refuse_sets(request.pool.as_deref(), &request.device, "staged")?;
+        }
         match &request.pool {
             Some(pool) => {
                 self.pool(pool)?;

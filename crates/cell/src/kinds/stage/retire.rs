@@ -26,7 +26,7 @@ use crate::observe::{Observer, Stop};
 use crate::reading::known_media::not_there;
 use crate::reading::version::VersionView;
 use crate::report::Report;
-use crate::request::{Encrypt, StageRequest};
+use crate::request::{Encrypt, StageRequest, Turn};
 use crate::session::transfers::Moved;
 use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
 use crate::versions::protect::say_not_locked;
@@ -263,7 +263,7 @@ impl Cell {
     fn retire_to(&self, row: &Medium, request: &RetireRequest) -> Result<StageRequest> {
         let own_pool = self.idb.management(row.id)?.pool;
         let own_library = self.device_of_medium(row.id).and_then(|device| libraries_for(&device));
-        let (device, pool) = match (&request.device, &request.pool, own_pool, own_library) {
+        let (device, pool) = match (&request.device, &request.pool, own_pool.clone(), own_library) {
             (Some(device), ..) => (device.clone(), None),
             (None, Some(pool), ..) => (Address::Null { rate: None }, Some(pool.clone())),
             (None, None, Some(pool), _) => (Address::Null { rate: None }, Some(pool)),
@@ -276,6 +276,11 @@ impl Cell {
                 )));
             }
         };
+        // What a set keeps stays as long in the same set.
+        let turn = match &pool {
+            Some(pool) if own_pool.as_ref() == Some(pool) => self.turn_in_place_of(row.id, pool)?,
+            _ => Turn::Today,
+        };
         // What only its drive encrypted stays so, where there is a drive.
         let is_encrypted = self.drive_key_pairs(row.id)?.is_some();
         let has_drive = pool.is_some() || device.is_tape();
@@ -283,6 +288,7 @@ impl Cell {
             source: row.label.clone(),
             device,
             pool,
+            turn,
             begun_before_us: None,
             keep: None,
             block_size: None,

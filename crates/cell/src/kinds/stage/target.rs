@@ -12,7 +12,7 @@ use crate::request::StageRequest;
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
 use crate::supply::queue::Queue;
-use crate::supply::unfit::why_next;
+use crate::supply::unfit::{IS_COPIED, why_next};
 
 impl Cell {
     /// Opens the medium that is written to, none of those that were `passed` over.
@@ -24,7 +24,7 @@ impl Cell {
         sources: &Sources,
     ) -> Result<Member> {
         let mut passed = passed.to_vec();
-        passed.extend(sources.ids().into_iter().map(|id| (id, "is what is to be copied")));
+        passed.extend(sources.ids().into_iter().map(|id| (id, IS_COPIED)));
         let (block_size, new_medium) = (request.block_size, request.new_medium);
         let wanted = Wanted { block_size, by_drive, new_medium, as_it_is: false };
         let mut queue = Queue::begin(&self.devices);
@@ -32,7 +32,9 @@ impl Cell {
             let mut chosen = None;
             let address = match &request.pool {
                 Some(pool) => {
-                    let medium = self.allocate_or_wait(pool, by_drive, &mut passed, &mut queue)?;
+                    let turn = request.turn;
+                    let medium =
+                        self.allocate_or_wait(pool, turn, by_drive, &mut passed, &mut queue)?;
                     chosen = Some(medium.id);
                     medium.device.parse()?
                 }

@@ -7,7 +7,7 @@ use capstan_devices::open::Writable;
 use capstan_engine::message::shell_word;
 use capstan_format::id::VersionId;
 use capstan_format::record::MediumHeader;
-use capstan_idb::{Medium, Status, Version};
+use capstan_idb::{Medium, RotationSet, Status, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -107,13 +107,24 @@ impl Cell {
         self.medium_info(&row)
     }
 
-    /// Puts a medium into a pool, or takes it out of any.
-    pub fn media_move(&self, name: &str, pool: Option<&str>) -> Result<MediumInfo> {
+    /// Puts a medium into a pool, into one of its rotation sets where that is said, or takes it out of any.
+    pub fn media_move(
+        &self,
+        name: &str,
+        pool: Option<&str>,
+        set: Option<RotationSet>,
+    ) -> Result<MediumInfo> {
         let medium = self.find_medium(name)?;
-        if let Some(pool) = pool {
-            self.pool(pool)?;
+        if let Some(name) = pool {
+            let pool = self.pool(name)?;
+            if let Some(set) = set.filter(|set| pool.size_of(*set) == 0) {
+                return Err(CellError::BadInput(format!(
+                    "pool '{name}' has no {set} set; `capstan pool set {} --rotation {set}=N` gives it one",
+                    shell_word(name)
+                )));
+            }
         }
-        self.idb.set_medium_pool(medium.id, pool, None)?;
+        self.idb.set_medium_pool(medium.id, pool, set)?;
         self.medium_info(&medium)
     }
 

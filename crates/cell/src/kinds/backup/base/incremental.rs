@@ -98,12 +98,13 @@ impl Cell {
         if asked.is_none() {
             let mut candidates = versions.iter().filter(|v| is_base(v, level)).take(CANDIDATES);
             let mut is_near = false;
+            let seats = self.seats()?;
             let together = candidates.find(|version| {
                 // Why it cannot be looked at is why it cannot be built on.
                 let is_together =
                     self.apart(version.id, media).map_or(true, |apart| apart.is_empty());
                 is_near |= is_together;
-                is_together && !self.goes_before(version.id, media).unwrap_or(false)
+                is_together && !self.goes_before(&seats, version.id, media).unwrap_or(false)
             });
             let Some(together) = together else {
                 if is_near {

@@ -19,7 +19,7 @@ use crate::error::{CellError, Result, chain};
 use crate::kinds::backup::refused;
 use crate::observe::{Observer, Silent, Stop};
 use crate::report::{NOTHING_COMMITTED, Report};
-use crate::request::{BackupRequest, Source};
+use crate::request::{BackupRequest, Source, Turn};
 use crate::session::Ears;
 use crate::supply::queue::Queue;
 use crate::supply::unfit::why_next;
@@ -52,7 +52,7 @@ impl Cell {
         drop(planned);
         let mut passed: Vec<PassedOver> = Vec::new();
         let mut avoid: Vec<PassedOver> = Vec::new();
-        let mut queue = Queue::begin(&self.devices);
+        let (turn, mut queue) = (Turn::Today, Queue::begin(&self.devices));
         let mut failures = 0;
         while !going.is_empty() {
             let mut chosen = None;
@@ -61,8 +61,8 @@ impl Cell {
                     self.pass_over_without_drive(&name, request, &mut passed)
                 });
                 let allocated = can_be_written.and_then(|()| match dry_run {
-                    true => self.allocate(&name, by_drive, &passed, true),
-                    false => self.allocate_or_wait(&name, by_drive, &mut passed, &mut queue),
+                    true => self.allocate(&name, turn, by_drive, &passed, true),
+                    false => self.allocate_or_wait(&name, turn, by_drive, &mut passed, &mut queue),
                 });
                 let medium = match allocated {
                     Ok(medium) => medium,

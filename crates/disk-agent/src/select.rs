@@ -196,6 +196,8 @@ pub struct MountPoints {
     /// Where the object's last version found something mounted, and something in it, as messages write paths; nothing where that is
     /// not known.
     pub last: Option<HashSet<String>>,
+    /// Where a disk was mounted when the session began (absolute, without the leading slash): one that goes meanwhile is missed too.
+    pub at_begin: HashSet<Vec<u8>>,
     /// Whether the last version does not say so, as it was imported or comes from an earlier program: its rows tell it besides, and `last`
     /// is of an earlier version, if of any.
     pub rows_tell: bool,

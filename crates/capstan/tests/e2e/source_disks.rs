@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
-use crate::support::{Lab, Mount, Run, below, loop_devices, noise, report, skip};
+use crate::support::{Lab, Mount, Run, below, loop_devices, noise, report, skip, wait_for};
 
 /// A disk with files, at `srv/data`, and something beside it.
 struct Disk {
@@ -950,4 +951,44 @@ fn a_consolidation_takes_over_what_was_mounted() {
     disk.unmount();
     disk.says("srv", &["--full"], &["has nothing of it"]);
     disk.says("srv", &["--full"], &["has nothing of it"]);
+}
+
+/// Backs up `srv` slowly; the disk goes while names that come before it are read. What the backup reports.
+fn backup_while_it_goes(disk: &mut Disk) -> Value {
+    let mut command = disk.lab.command();
+    command.args(["backup", "srv", "--to", "null:rate=8", "--name", "srv", "--full", "--json"]);
+    command.args(["--streams", "1"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let has_read = |pid: u32| {
+        let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+        let read = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+        read.and_then(|n| n.parse::<u64>().ok()).is_some_and(|n| n > 4_000_000)
+    };
+    wait_for("the first files", || has_read(child.id()));
+    disk.lab.sh("umount -l srv/data");
+    assert!(child.try_wait().unwrap().is_none(), "it has ended before the disk went");
+    let out = child.wait_with_output().unwrap();
+    let mut report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    report["code"] = out.status.code().into();
+    report
+}
+
+#[test]
+fn a_disk_that_goes_while_a_backup_runs_is_missed() {
+    let Some(mut disk) = Disk::new() else { return };
+    // So many that the walk waits for the streams, and does not come to the disk for a while.
+    disk.lab.sh("mkdir srv/a; cd srv/a; head -c 40000000 /dev/urandom | split -b 10000 -a4 - f");
+    // A first backup knows that it was there when it began.
+    let report = backup_while_it_goes(&mut disk);
+    assert_not_mounted(&report, &disk.path(), &["nothing is mounted"]);
+    disk.mount = None;
+    disk.mount();
+    assert_good(&disk.backup(&disk.lab.path("srv").display().to_string(), &[]));
+    let report = backup_while_it_goes(&mut disk);
+    assert_not_mounted(&report, &disk.path(), &["nothing is mounted"]);
+    // It is missed as long as it is away, and what the last version has of it is kept.
+    disk.mount = None;
+    disk.says(&disk.lab.path("srv").display().to_string(), &[], &["nothing is mounted"]);
+    disk.lab.run(["prune", "--keep-last", "1"]);
+    disk.restores("srv");
 }

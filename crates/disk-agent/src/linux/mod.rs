@@ -2,6 +2,7 @@
 
 pub mod flags;
 pub mod locks;
+pub mod mount_table;
 pub mod mounted;
 pub mod names;
 pub mod restore;

@@ -1,12 +1,14 @@
 //! What file systems say is used on them: about what a first backup of all of them has to expect.
 
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use capstan_format::entry::is_inside;
+
+use super::mount_table::{self, Mount};
 
 /// File systems on disks of this machine, and in its memory: what they say is used is what a walk finds. It is not of what others
 /// share, nor of layers above other file systems.
@@ -14,9 +16,6 @@ const LOCAL: [&str; 16] = [
     "bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "iso9660", "jfs",
     "ntfs3", "squashfs", "tmpfs", "vfat", "xfs", "zfs",
 ];
-/// The longest table of mounts that is read.
-const LONGEST: u64 = 4 << 20;
-
 /// What is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Used {
@@ -26,22 +25,11 @@ pub struct Used {
     pub bytes: u64,
 }
 
-/// Something that is mounted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Mount {
-    /// Where, without the leading slash.
-    point: Vec<u8>,
-    /// Whether it is all of its file system, and not a directory of it.
-    is_whole: bool,
-    kind: Vec<u8>,
-    source: Vec<u8>,
-}
-
 /// What is used on the file systems that roots are, where each is all of a file system of this machine; with those below, unless
 /// other file systems are not entered. `None` where that says nothing: a root is but a directory of one, or what others share is
 /// below it, or one of `aside`, which are not backed up, lies on one of them.
 pub fn used(roots: &[Vec<u8>], one_file_system: bool, aside: &[PathBuf]) -> Option<Used> {
-    let mounts = mounts(&table(Path::new("/proc/self/mountinfo")));
+    let mounts = mount_table::now();
     let counted = counted(&mounts, roots, one_file_system)?;
     let mut devices = HashSet::new();
     let mut used = Used::default();
@@ -98,76 +86,9 @@ fn counted<'a>(
 
 /// Whether a walk does not enter it: what the kernel makes, and of the root directory what is lost at boot.
 fn is_left_out(mount: &Mount, of_all: bool) -> bool {
-    const KERNEL: [&str; 18] = [
-        "autofs",
-        "binfmt_misc",
-        "bpf",
-        "cgroup",
-        "cgroup2",
-        "configfs",
-        "debugfs",
-        "devpts",
-        "efivarfs",
-        "fusectl",
-        "mqueue",
-        "nsfs",
-        "proc",
-        "pstore",
-        "securityfs",
-        "selinuxfs",
-        "sysfs",
-        "tracefs",
-    ];
     let volatile = ["dev", "proc", "run", "sys"];
-    KERNEL.iter().any(|kind| kind.as_bytes() == mount.kind)
+    mount.is_of_kernel()
         || of_all && volatile.iter().any(|dir| is_inside(&mount.point, dir.as_bytes()))
-}
-
-fn table(path: &Path) -> Vec<u8> {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(path).and_then(|f| f.take(LONGEST).read_to_end(&mut bytes));
-    if read.is_err() {
-        bytes.clear();
-    }
-    bytes
-}
-
-/// The lines of `/proc/self/mountinfo`, as proc(5) has them.
-fn mounts(table: &[u8]) -> Vec<Mount> {
-    let of = |line: &[u8]| {
-        let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
-        let (root, point) = (fields.get(3)?, unescaped(fields.get(4)?));
-        let end = fields.iter().position(|field| *field == b"-")?;
-        Some(Mount {
-            point: point.strip_prefix(b"/").unwrap_or(&point).to_vec(),
-            is_whole: *root == b"/",
-            kind: fields.get(end + 1)?.to_vec(),
-            source: unescaped(fields.get(end + 2)?),
-        })
-    };
-    table.split(|b| *b == b'\n').filter_map(of).collect()
-}
-
-/// A field whose blanks and backslashes are written as `\040`.
-fn unescaped(field: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..3).filter(|_| *first == b'\\');
-        let code = digits.and_then(|d| u8::from_str_radix(OsStr::from_bytes(d).to_str()?, 8).ok());
-        match code {
-            Some(code) => {
-                plain.push(code);
-                rest = &after[3..];
-            }
-            None => {
-                plain.push(*first);
-                rest = after;
-            }
-        }
-    }
-    plain
 }
 
 #[cfg(test)]
@@ -191,7 +112,7 @@ mod tests {
 ";
 
     fn found(roots: &[&str], one_file_system: bool) -> Option<Vec<String>> {
-        let mounts = mounts(TABLE.as_bytes());
+        let mounts = mount_table::mounts(TABLE.as_bytes());
         let roots: Vec<Vec<u8>> = roots.iter().map(|root| root.as_bytes().to_vec()).collect();
         let points = counted(&mounts, &roots, one_file_system)?;
         Some(points.iter().map(|p| String::from_utf8_lossy(p).into_owned()).collect())
@@ -214,7 +135,6 @@ mod tests {
     #[test]
     fn what_is_mounted_later_hides_what_was() {
         let table = "1 0 8:1 / /a rw - ext4 /dev/a rw\n2 0 0:9 / /a rw - overlay o rw\n";
-        assert_eq!(counted(&mounts(table.as_bytes()), &[b"a".to_vec()], true), None);
-        assert_eq!(unescaped(b"a\\040b\\134c\\9"), b"a b\\c\\9");
+        assert_eq!(counted(&mount_table::mounts(table.as_bytes()), &[b"a".to_vec()], true), None);
     }
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::entered::Entered;
 use super::missed::{Missed, Stays};
-use super::mounts::{Role, Seen, Unmounted, Within, seen};
+use super::mounts::{Expected, Role, Seen, Unmounted, Within, seen};
 use super::{BaseCursor, BaseRow, GROUP, Group, LeftOut, WalkEvent, WalkItem, Walker, errno};
 use crate::linux::source::{self, DirHandle, Listed};
 use crate::spill::is_of_spill;
@@ -20,6 +20,14 @@ use crate::spill::is_of_spill;
 pub(super) struct Given {
     pub entered: Arc<Entered>,
     pub base: Option<Seen>,
+    /// Something is to be mounted there, and was: this name, and what it is. Whoever enters it looks again.
+    pub mounted: Option<(Listed, Role)>,
+}
+
+impl Given {
+    fn new(base: Option<Seen>) -> Self {
+        Self { entered: Arc::default(), base, mounted: None }
+    }
 }
 
 /// Deals names to the streams, in groups.
@@ -162,32 +170,21 @@ impl<'a, 'b> Deal<'a, 'b> {
         }
         self.walker.found.fetch_add(1, Relaxed);
         let is_dir = listed.kind == Some(Kind::Dir);
-        let mut given =
-            is_dir.then(|| Given { entered: Arc::default(), base: seen(base.as_ref()) });
-        if let Some(of) = &given
-            && let Some(found) = self.walker.unmounted(dir, &listed, of.base, within, role)
-        {
-            let (path, kept, has_row) =
-                (join(&dir.path, &listed.name), self.base.is_some(), of.base.is_some());
-            (self.walker.event)(WalkEvent::NotMounted(&path, found, kept));
-            match role {
-                Role::Root => self.missed.root(path.clone()),
-                _ => self.missed.dir(path.clone()),
+        let mut given = is_dir.then(|| Given::new(seen(base.as_ref())));
+        let expected =
+            given.as_ref().and_then(|of| self.walker.expected(dir, &listed, of.base, within, role));
+        match (expected, &mut given) {
+            (Some(Expected::Missing(found)), Some(of)) => {
+                let seen = of.base;
+                self.not_mounted(dir, &listed, seen, within, (role, found));
+                given = given.filter(|_| found.holds);
+                // The base's row is of the disk, this directory is not.
+                if seen.is_some() {
+                    return given;
+                }
             }
-            if found.holds && !found.why.masked {
-                // What stands in for the disk may have been backed up in its place.
-                let of_disk = |(dev, ino): &Seen| *dev != within.dev && *ino != listed.ino;
-                self.missed.holds(
-                    path,
-                    !found.is_below,
-                    of.base.filter(of_disk).map(|(dev, _)| dev),
-                );
-            }
-            given = given.filter(|_| found.holds);
-            // The base's row is of the disk, this directory is not.
-            if has_row {
-                return given;
-            }
+            (Some(Expected::There), Some(of)) => of.mounted = Some((listed.clone(), role)),
+            _ => {}
         }
         let mut item = WalkItem::new(dir.clone(), listed, base, false);
         item.entered = given.as_ref().map(|given| given.entered.clone());
@@ -195,10 +192,51 @@ impl<'a, 'b> Deal<'a, 'b> {
         given
     }
 
+    /// Nothing is mounted where something is to be: that is said, and what the base has of it stays.
+    fn not_mounted(
+        &mut self,
+        dir: &DirHandle,
+        listed: &Listed,
+        base: Option<Seen>,
+        within: &Within,
+        (role, found): (Role, Unmounted),
+    ) {
+        let (path, kept) = (join(&dir.path, &listed.name), self.base.is_some());
+        (self.walker.event)(WalkEvent::NotMounted(&path, found, kept));
+        match role {
+            Role::Root => self.missed.root(path.clone()),
+            _ => self.missed.dir(path.clone()),
+        }
+        if found.holds && !found.why.masked {
+            // What stands in for the disk may have been backed up in its place.
+            let of_disk = |(dev, ino): &Seen| *dev != within.dev && *ino != listed.ino;
+            let dev = base.filter(of_disk).map(|(dev, _)| dev);
+            self.missed.holds(path, !found.is_below, dev);
+        }
+    }
+
+    /// Looks again at a directory that is to be entered, where a disk was mounted when it was dealt: it may have gone meanwhile. Whether
+    /// there is anything to enter.
+    pub fn is_still_there(
+        &mut self,
+        dir: &DirHandle,
+        (listed, role): &(Listed, Role),
+        base: Option<Seen>,
+        within: &Within,
+    ) -> bool {
+        match self.walker.expected(dir, listed, base, within, *role) {
+            Some(Expected::Missing(found)) => {
+                self.not_mounted(dir, listed, base, within, (*role, found));
+                found.holds
+            }
+            _ => true,
+        }
+    }
+
     /// Something has the name of what a disk has that is not mounted. The disk's stays; a directory is entered, as it may hold more.
     fn stands_in(&mut self, dir: &DirHandle, listed: &Listed, row: &BaseRow) -> Option<Given> {
         if row.kind == Kind::Dir && listed.kind == Some(Kind::Dir) {
-            return Some(Given { entered: Arc::default(), base: seen(Some(row)) });
+            return Some(Given::new(seen(Some(row))));
         }
         self.missed.dir(join(&dir.path, &listed.name));
         None

@@ -92,6 +92,8 @@ struct Sub {
     entered: Arc<Entered>,
     /// What the base says of it.
     base: Option<Seen>,
+    /// A disk is to be mounted there, and was when the name was dealt.
+    mounted: Option<(Listed, Role)>,
     /// Of an ancestor of roots: only these paths below it. Of all others all that is in it.
     towards: Option<Vec<Vec<u8>>>,
 }
@@ -146,10 +148,15 @@ impl Walker<'_> {
             if self.stop.load(Relaxed) || deal.stopped {
                 return;
             }
-            let Some(Sub { name, entered, base, towards }) = level.subdirs.pop() else {
+            let Some(Sub { name, entered, base, mounted, towards }) = level.subdirs.pop() else {
                 levels.pop();
                 continue;
             };
+            // Hours may have passed since.
+            if mounted.is_some_and(|of| !deal.is_still_there(&level.dir, &of, base, &level.within))
+            {
+                continue;
+            }
             let (device, within) = (level.device, Some(level.within));
             let coming = Coming { device, within, base, whole };
             let opened = source::open_dir(&level.dir, &name).map(Arc::new);
@@ -224,8 +231,8 @@ impl Walker<'_> {
             let listed = Listed { name: name.to_vec(), kind, ino: stat.st_ino };
             let towards = (!rest.is_empty()).then_some(rest);
             let role = if towards.is_none() { Role::Root } else { Role::Above };
-            if let Some(Given { entered, base }) = deal.give(&dir, listed, &within, role) {
-                subdirs.push(Sub { name: name.to_vec(), entered, base, towards });
+            if let Some(Given { entered, base, mounted }) = deal.give(&dir, listed, &within, role) {
+                subdirs.push(Sub { name: name.to_vec(), entered, base, mounted, towards });
             }
         }
         subdirs.reverse();
@@ -355,8 +362,8 @@ impl Walker<'_> {
                 true => Role::Root,
                 false => Role::Below,
             };
-            if let Some(Given { entered, base }) = deal.give(&dir, listed, &within, role) {
-                subdirs.push(Sub { name, entered, base, towards: None });
+            if let Some(Given { entered, base, mounted }) = deal.give(&dir, listed, &within, role) {
+                subdirs.push(Sub { name, entered, base, mounted, towards: None });
             }
         }
         if let Some(outer) = coming.within {

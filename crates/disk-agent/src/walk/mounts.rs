@@ -77,6 +77,15 @@ impl Unmounted {
     };
 }
 
+/// What is found where something is to be mounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// It is there, or what is there is taken for it.
+    There,
+    /// It is not.
+    Missing(Unmounted),
+}
+
 /// What a name is to the roots of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -132,8 +141,9 @@ impl MountPoints {
         // It was another directory then, on another device than what it lies in.
         let was_another =
             |(dev, its_ino)| its_ino != ino && dev != within.base_dev.unwrap_or(within.dev);
-        let had =
-            self.rows_tell && base.is_some_and(was_another) || is_among(path, self.last.as_ref());
+        let had = self.rows_tell && base.is_some_and(was_another)
+            || is_among(path, self.last.as_ref())
+            || self.at_begin.contains(path);
         let by_itself = on_record.is_some_and(|by_itself| *by_itself);
         Why { on_record: on_record.is_some(), by_itself, had, masked: false }
     }
@@ -162,15 +172,15 @@ impl Walker<'_> {
         names
     }
 
-    /// Whether a directory lacks what is to be mounted there. A name's directory is open.
-    pub(crate) fn unmounted(
+    /// Whether something is to be mounted at a directory, and whether it lacks that. A name's directory is open.
+    pub(crate) fn expected(
         &self,
         dir: &DirHandle,
         listed: &Listed,
         base: Option<Seen>,
         within: &Within,
         role: Role,
-    ) -> Option<Unmounted> {
+    ) -> Option<Expected> {
         // What is mounted below a root is not wanted then.
         if role == Role::Above || role == Role::Below && self.selection.one_file_system {
             return None;
@@ -210,11 +220,14 @@ impl Walker<'_> {
             // What the last version found mounted is missed whatever is in its place: services make directories where their disk should be.
             Mounted::Nothing => why.is_enough(is_named) && (!holds || why.had),
         };
-        is_missed.then_some(Unmounted {
-            why,
-            holds,
-            is_there: true,
-            is_below: is_below && !why.masked,
+        Some(match is_missed {
+            true => Expected::Missing(Unmounted {
+                why,
+                holds,
+                is_there: true,
+                is_below: is_below && !why.masked,
+            }),
+            false => Expected::There,
         })
     }
 

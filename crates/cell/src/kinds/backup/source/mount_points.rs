@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 
 use capstan_disk_agent::backup::MOUNTED_LISTED;
+use capstan_disk_agent::linux::mount_table;
 use capstan_disk_agent::select::MountPoints;
 use capstan_format::id::ObjectId;
 use capstan_idb::Version;
@@ -63,6 +64,7 @@ impl Cell {
             on_record: on_record.collect(),
             last: last.mounted.map(HashSet::from_iter),
             last_maskable: last.maskable.map(HashSet::from_iter),
+            at_begin: mount_table::disks(&mount_table::now()),
             rows_tell: last.is_of_earlier,
         })
     }

@@ -2,7 +2,7 @@
 
 use capstan_catalog::CatalogError;
 use capstan_devices::DeviceError;
-pub(crate) use capstan_engine::message::plain;
+pub(crate) use capstan_engine::message::{chain, plain};
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
 use capstan_format::id::MediumId;
@@ -195,17 +195,3 @@ impl CellError {
 
 /// A result with [`CellError`].
 pub type Result<T> = std::result::Result<T, CellError>;
-
-/// An error with all that caused it, in one line, without saying anything twice.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(e) = source {
-        let more = e.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = e.source();
-    }
-    text
-}

@@ -11,6 +11,7 @@ pub mod ctime;
 pub mod linux;
 pub mod look;
 pub mod owners;
+pub mod restore;
 pub mod select;
 pub mod spill;
 pub mod stream;

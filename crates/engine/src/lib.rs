@@ -11,6 +11,7 @@ pub mod buffer;
 pub mod clock;
 pub mod durable;
 pub mod entropy;
+pub mod frames;
 pub mod link;
 pub mod message;
 pub mod meter;

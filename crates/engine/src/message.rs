@@ -610,6 +610,20 @@ pub fn safe_text(text: &str) -> String {
     path_text(text.as_bytes())
 }
 
+/// An error with all that caused it, in one line, without saying anything twice.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(e) = source {
+        let more = e.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = e.source();
+    }
+    text
+}
+
 /// What the system said, without its number; what others said, as it is.
 pub fn plain(e: &std::io::Error) -> String {
     if let Some(of_others) = e.get_ref() {

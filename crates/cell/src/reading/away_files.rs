@@ -40,11 +40,6 @@ impl AwayFiles {
         of.bytes = of.bytes.saturating_add(bytes);
     }
 
-    /// Whether any file is away.
-    pub fn is_any(&self) -> bool {
-        !self.0.lock().is_empty()
-    }
-
     /// Says a line of each medium.
     pub fn say(&self, cell: &Cell, ears: &Ears<'_>) -> Result<Vec<AwayReport>> {
         let mut all = Vec::new();
@@ -187,7 +182,6 @@ mod tests {
     #[test]
     fn files_are_counted_by_medium() {
         let away = AwayFiles::default();
-        assert!(!away.is_any());
         for (n, bytes) in [(1, 5), (2, 7), (1, 8)] {
             away.add(MediumId([n; 16]), "gone", bytes);
         }

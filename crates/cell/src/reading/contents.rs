@@ -1,17 +1,23 @@
 //! Contents of single files, wherever their pieces lie: for front ends that want a file as a stream of bytes.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
+use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
-use capstan_engine::meter::Meters;
+use capstan_disk_agent::restore::{Bytes, Contents, ContentsKeys};
+use capstan_engine::frames::Lack;
+use capstan_engine::meter::{Lap, Meters};
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::id::StreamId;
+use capstan_format::keys::Purpose;
 
 use crate::error::{CellError, Result};
-use crate::reading::random::{Elsewhere, Found, Spans};
+use crate::reading::random::{AnyFrames, Spans};
 use crate::reading::version::VersionView;
+
+/// Streams of which a frame is kept.
+const STREAMS: usize = 8;
 
 /// A range of a file's data: where its bytes are; nowhere if no part has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +66,9 @@ pub(crate) struct Plan {
 pub(crate) struct FileContents<'a> {
     /// Parts of files that are stored in parts, by path.
     parts: HashMap<Vec<u8>, Vec<Piece>>,
-    elsewhere: Elsewhere<'a>,
+    frames: AnyFrames<'a>,
+    contents: Contents<'a>,
+    lap: Lap,
 }
 
 /// Where a file has data, as offset and length, ascending and apart; between them are holes.
@@ -117,19 +125,19 @@ impl<'a> FileContents<'a> {
                 })?;
             }
         }
-        let elsewhere = Elsewhere::new(view, Spans::of(&view.segments));
-        Ok(Self { parts, elsewhere })
+        let frames = AnyFrames::new(view, Spans::of(&view.segments));
+        let contents = Contents::new(contents_keys(&view.keys), STREAMS);
+        Ok(Self { parts, frames, contents, lap: Lap::start() })
     }
 
     /// Has what reading takes counted there.
-    pub fn metered(mut self, meters: Arc<Meters>) -> Self {
-        self.elsewhere.meters = Some(meters);
-        self
+    pub fn metered(self, meters: &'a Meters) -> Self {
+        Self { contents: self.contents.metered(meters), ..self }
     }
 
     /// Stored bytes read so far.
     pub fn bytes_read(&self) -> u64 {
-        self.elsewhere.bytes_read
+        self.contents.bytes_read
     }
 
     /// Calls with the bytes of the file's [`data_ranges`], one after the other. Ends with an error if some are lost.
@@ -152,10 +160,10 @@ impl<'a> FileContents<'a> {
                 lost.get_or_insert_with(crate::reading::random::missing);
                 continue;
             };
-            if let Some(away) = self.elsewhere.away(stream, logical, piece.len)? {
+            if let Some(away) = self.frames.away(stream, logical, piece.len)? {
                 return Err(away);
             }
-            let why = self.elsewhere.backed(stream, logical, piece.len, &mut |behind, len| {
+            let why = self.frames.backed(stream, logical, piece.len, &mut |behind, len| {
                 let (offset, at) = (piece.offset + behind, logical + behind);
                 match pieces.last_mut() {
                     Some(Piece { offset: o, len: n, at: Some((s, l)) })
@@ -241,18 +249,30 @@ impl<'a> FileContents<'a> {
     ) -> Result<()> {
         let (mut at, end) = (logical, logical.saturating_add(len));
         while at < end {
-            at += match self.elsewhere.get(stream, at, end - at) {
-                Found::Bytes(bytes) => {
+            self.lap.split();
+            let (frames, lap) = (&mut self.frames, &mut self.lap);
+            at += match self.contents.get(frames, stream, at, end - at, lap) {
+                Bytes::Data(bytes) => {
                     each(Chunk::Bytes(bytes))?;
                     bytes.len() as u64
                 }
-                Found::Zeros(n) => {
+                Bytes::Zeros(n) => {
                     each(Chunk::Zeros(n))?;
                     n
                 }
-                Found::Lost(_, e) => return Err(e),
+                Bytes::Lacking(_, Lack::Away { medium, why, text }) => {
+                    return Err(CellError::Away { medium, why, text });
+                }
+                Bytes::Lacking(_, why) => return Err(CellError::Unfinished(why.text().to_owned())),
             };
         }
         Ok(())
     }
+}
+
+/// What opens the contents of a version.
+pub(crate) fn contents_keys<'k>(keys: &'k VersionKeys) -> Box<ContentsKeys<'k>> {
+    Box::new(|label, stream| {
+        keys.sealer(Purpose::Contents, label, stream).map_err(|e| e.to_string())
+    })
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use capstan_devices::operator;
-use capstan_engine::message::path_text;
 use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind};
 use capstan_format::id::StreamId;
@@ -94,21 +93,6 @@ impl Lost {
         };
         self.has(stream, start, entry.logical_len()) || entry.extents.iter().any(elsewhere)
     }
-}
-
-/// What is wrong with a further name of a file of which data are lost.
-pub(crate) fn of_link(first: &[u8]) -> String {
-    format!("its contents are those of /{}, of which some are damaged", path_text(first))
-}
-
-/// What is wrong with a further name of a file of which data are away.
-pub(crate) fn of_link_away(first: &[u8]) -> String {
-    format!("its contents are those of /{}, which is away", path_text(first))
-}
-
-/// What reading `found` of a file, said of a further name of it.
-pub(crate) fn of_link_found(first: &[u8], found: &str) -> String {
-    format!("its contents are those of /{}: {found}", path_text(first))
 }
 
 /// What of a segment's streams cannot be read at one of its places: `layout` says where frames lie, `spans` what there has to be.

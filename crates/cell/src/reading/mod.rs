@@ -12,6 +12,7 @@ pub(crate) mod replica_used;
 pub(crate) mod replicas;
 mod required;
 pub(crate) mod same_bytes;
+pub(crate) mod segment_frames;
 pub(crate) mod sides;
 pub(crate) mod unread;
 pub(crate) mod version;

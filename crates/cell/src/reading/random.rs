@@ -1,21 +1,19 @@
-//! Bytes of streams by their logical offset, wherever in a version they lie: for readers that need them out of order.
+//! Frames of a version by their logical bytes, wherever they lie: for readers that need them out of order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use capstan_catalog::places::{Place, SegmentPlace};
-use capstan_engine::meter::{Lap, Meters, Stage};
+use capstan_engine::frames::{FramePort, Gap, Lack, OpenFrame, StoredFrame};
 use capstan_format::catalog::StreamContents;
-use capstan_format::codec::Decompressor;
 use capstan_format::frame::{FRAME_PLAIN_MAX, FrameHeader, FrameType};
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::index::FramePlace;
-use capstan_format::keys::{FrameSealer, Purpose};
+use capstan_format::record::SessionLabel;
 use capstan_media_agent::read::frames::FrameReader;
 
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::reading::replicas::Spares;
-use crate::reading::unread::told;
 use crate::reading::version::VersionView;
 
 /// Streams that are kept open; each costs a block and a frame.
@@ -57,170 +55,133 @@ impl Spans {
     }
 }
 
-/// What a stream has at an offset.
-pub(crate) enum Found<'b> {
-    /// These bytes.
-    Bytes(&'b [u8]),
-    /// So many zeros, in place of what could not be read.
-    Zeros(u64),
-    /// Nothing that could be read, for so many bytes.
-    Lost(u64, CellError),
-}
-
 struct Open {
     stream: StreamId,
     segment: u32,
     /// Where it was opened.
     place: Place,
+    label: Option<SessionLabel>,
     frames: FrameReader,
     index: Arc<Vec<FramePlace>>,
-    sealer: Option<FrameSealer>,
-    /// The frame at hand: its logical begin and end, its bytes (none if it stands for zeros).
-    frame: Option<(u64, u64, bool)>,
-    bytes: Vec<u8>,
 }
 
-/// Reads streams by logical offset.
-pub(crate) struct Elsewhere<'a> {
+/// Frames of a version by stream and logical byte, from whatever segment and medium has them.
+pub(crate) struct AnyFrames<'a> {
     view: &'a VersionView<'a>,
     spans: Spans,
     /// Used last, last.
     open: Vec<Open>,
-    decompressor: Decompressor,
-    scratch: Vec<u8>,
     spares: Spares,
     spare: Vec<u8>,
     /// The index that [`Self::backed`] looked into last, where that is not open.
     planned: Option<(StreamId, u32, Arc<Vec<FramePlace>>)>,
     /// Why segments that were looked for are on media that are away only, or that they are not.
     away: HashMap<u32, Option<(MediumId, String)>>,
-    /// Stored bytes read so far.
-    pub bytes_read: u64,
-    /// Where it counts what reading and opening frames takes, if anybody asks.
-    pub meters: Option<Arc<Meters>>,
-    /// Whether what was lost last lies in a segment that could not be opened, or read now: its medium may be away.
-    pub is_unopened: bool,
 }
 
-impl<'a> Elsewhere<'a> {
+impl FramePort for AnyFrames<'_> {
+    fn frame_at(
+        &mut self,
+        stream: StreamId,
+        at: u64,
+        open: &mut OpenFrame<'_>,
+    ) -> std::result::Result<FrameHeader, Gap> {
+        let gap = |to, why| Gap { from: at, to, why };
+        let Some((segment, end)) = self.spans.find(stream, at) else {
+            let to = self.spans.next_after(stream, at).unwrap_or(u64::MAX);
+            return Err(gap(to, damaged(&missing())));
+        };
+        let found = match self.open(stream, segment) {
+            Err(e) => Err(unread(&e)),
+            Ok(()) => self.open_frame(stream, segment, at, open),
+        };
+        found.map_err(|why| {
+            let of = self.open.iter().find(|o| o.stream == stream && o.segment == segment);
+            let next = of.and_then(|o| o.index.get(o.index.partition_point(|p| p.logical <= at)));
+            gap(next.map_or(end, |p| p.logical.min(end)), why)
+        })
+    }
+}
+
+/// Why bytes cannot be had whose segment could not be opened.
+pub(crate) fn unread(e: &CellError) -> Lack {
+    match e.away() {
+        Some((medium, why)) => Lack::Away { medium, why: why.to_owned(), text: chain(e) },
+        None => Lack::Unread(chain(e)),
+    }
+}
+
+/// Why bytes cannot be had where their frame could not be read.
+fn damaged(e: &CellError) -> Lack {
+    match unread(e) {
+        Lack::Unread(text) => Lack::Damaged(text),
+        why => why,
+    }
+}
+
+impl<'a> AnyFrames<'a> {
     pub fn new(view: &'a VersionView<'a>, spans: Spans) -> Self {
         Self {
             view,
             spans,
             open: Vec::new(),
-            decompressor: Decompressor::default(),
-            scratch: Vec::new(),
             spares: Spares::default(),
             spare: Vec::new(),
             planned: None,
             away: HashMap::new(),
-            bytes_read: 0,
-            meters: None,
-            is_unopened: false,
         }
     }
 
-    /// What the stream has at logical offset `at`, at most `len` bytes of it.
-    pub fn get(&mut self, stream: StreamId, at: u64, len: u64) -> Found<'_> {
-        match self.load(stream, at) {
-            Err(e) => Found::Lost(self.up_to(stream, at).saturating_sub(at).clamp(1, len), e),
-            Ok(()) => {
-                let Some(open) = self.open.last() else { return Found::Lost(len, missing()) };
-                let Some((begin, end, has_bytes)) = open.frame else {
-                    return Found::Lost(len, missing());
-                };
-                let to = end.min(at.saturating_add(len));
-                if !has_bytes {
-                    return Found::Zeros(to - at);
-                }
-                match open.bytes.get((at - begin) as usize..(to - begin) as usize) {
-                    Some(bytes) => Found::Bytes(bytes),
-                    None => Found::Lost(to - at, missing()),
-                }
-            }
-        }
-    }
-
-    /// Up to where nothing is known from `at` on, where `at` could not be read.
-    fn up_to(&self, stream: StreamId, at: u64) -> u64 {
-        let Some((segment, end)) = self.spans.find(stream, at) else { return u64::MAX };
-        let open = self.open.iter().find(|o| o.stream == stream && o.segment == segment);
-        let next = open.and_then(|o| o.index.get(o.index.partition_point(|p| p.logical <= at)));
-        next.map_or(end, |p| p.logical.min(end))
-    }
-
-    /// Makes the frame that has the stream's byte `at` the one at hand of what is used last.
-    fn load(&mut self, stream: StreamId, at: u64) -> Result<()> {
-        self.is_unopened = false;
-        let (segment, _) = self.spans.find(stream, at).ok_or_else(missing)?;
-        match self.open.iter().position(|o| o.stream == stream) {
-            Some(last) if last + 1 == self.open.len() => {}
+    /// Makes a stream's part of a segment the one that is used last.
+    fn open(&mut self, stream: StreamId, segment: u32) -> Result<()> {
+        match self.open.iter().position(|o| o.stream == stream && o.segment == segment) {
+            Some(last) if last + 1 == self.open.len() => Ok(()),
             Some(i) => {
                 let open = self.open.remove(i);
                 self.open.push(open);
+                Ok(())
             }
-            None => {}
+            None => self.open_stream(stream, segment),
         }
-        let is_open = self.open.last().is_some_and(|o| o.stream == stream && o.segment == segment);
-        let mut lap = Lap::start();
-        if !is_open {
-            self.open_stream(stream, segment).inspect_err(|_| self.is_unopened = true)?;
-        }
-        let Some(open) = self.open.last_mut() else { return Err(missing()) };
-        if open.frame.is_some_and(|(from, to, _)| (from..to).contains(&at)) {
-            return Ok(());
-        }
-        open.frame = None;
-        let (view, from) = (self.view, open.place);
-        let (decompressor, scratch) = (&mut self.decompressor, &mut self.scratch);
-        let Open { frames, index, sealer, bytes, .. } = open;
-        let meters = self.meters.as_deref();
-        let mut count = |stage: Stage| {
-            if let Some(meters) = meters {
-                lap.busy(meters.of(stage));
-            }
-        };
-        let mut take = |header: &FrameHeader, stored: &[u8]| -> Result<()> {
-            count(Stage::Device);
-            let opened = header.open(stored, sealer.as_ref(), decompressor, scratch, bytes);
-            count(Stage::Cpu);
-            opened.map_err(|source| CellError::Format { what: "a frame".to_owned(), source })
-        };
-        let mut first = || -> Result<FrameHeader> {
-            let found = index.partition_point(|p| p.logical <= at).checked_sub(1);
-            let place = index.get(found.ok_or_else(missing)?).ok_or_else(missing)?;
-            let (header, stored) =
-                frames.frame(place).map_err(|e| view.media.note_unread(from, e))?;
+    }
+
+    /// Gives the frame at `at` of what is used last, or the same from elsewhere.
+    fn open_frame(
+        &mut self,
+        stream: StreamId,
+        segment: u32,
+        at: u64,
+        open: &mut OpenFrame<'_>,
+    ) -> std::result::Result<FrameHeader, Lack> {
+        let Some(last) = self.open.last_mut() else { return Err(damaged(&missing())) };
+        let (view, from, label) = (self.view, last.place, last.label.as_ref());
+        let mut first = || -> std::result::Result<FrameHeader, Lack> {
+            let lacks = || damaged(&missing());
+            let found = last.index.partition_point(|p| p.logical <= at).checked_sub(1);
+            let place = found.and_then(|found| last.index.get(found)).ok_or_else(lacks)?;
+            let frame = last.frames.frame(place);
+            let (header, stored) = frame.map_err(|e| damaged(&view.media.note_unread(from, e)))?;
             if at >= header.logical.saturating_add(header.length) {
-                return Err(missing());
+                return Err(lacks());
             }
-            take(&header, stored)?;
+            let frame = StoredFrame { label, header: &header, stored };
+            open(&frame).map_err(Lack::Damaged)?;
             Ok(header)
         };
-        let header = match first() {
-            Ok(header) => header,
-            Err(e) => {
-                let place = &self.view.segments[segment as usize];
-                let mut good = |h: &FrameHeader, stored: &[u8]| take(h, stored).is_ok();
-                let spare = &mut self.spare;
-                let why = || crate::error::chain(&e);
-                let found =
-                    self.spares.frame_at(self.view, place, stream, at, spare, &why, &mut good);
-                let Some(found) = found else {
-                    let e = told(e, self.spares.away.take());
-                    self.is_unopened = e.away().is_some();
-                    return Err(e);
-                };
-                found
+        first().or_else(|why| {
+            let place = &view.segments[segment as usize];
+            let mut good = |header: &FrameHeader, stored: &[u8]| {
+                open(&StoredFrame { label, header, stored }).is_ok()
+            };
+            let text = || why.text().to_owned();
+            let spare = &mut self.spare;
+            let found = self.spares.frame_at(view, place, stream, at, spare, &text, &mut good);
+            match (found, self.spares.away.take(), &why) {
+                (Some(header), ..) => Ok(header),
+                (None, Some(away), Lack::Damaged(_)) => Err(damaged(&away)),
+                _ => Err(why),
             }
-        };
-        self.bytes_read += u64::from(header.stored);
-        if let Some(meters) = meters {
-            meters.of(Stage::Device).bytes(u64::from(header.stored));
-        }
-        let end = header.logical.saturating_add(header.length);
-        open.frame = Some((header.logical, end, header.frame_type != FrameType::Fill));
-        Ok(())
+        })
     }
 
     /// Calls with the ranges of a stream's bytes that frames can give, ascending, as offset behind `from` and length. What frames
@@ -269,16 +230,23 @@ impl<'a> Elsewhere<'a> {
                 if at < high {
                     each(at - from, high - at);
                 }
-                if most < next.min(stop)
-                    && let Found::Lost(_, e) = self.get(stream, most.max(at), 1)
-                {
-                    lost.get_or_insert(e);
+                if most < next.min(stop) && !self.is_fill(stream, most.max(at)) {
+                    lost.get_or_insert_with(missing);
                 }
                 at = at.max(next.min(stop));
             }
             at = at.max(stop.min(at.saturating_add(1)));
         }
         lost
+    }
+
+    /// Whether a frame of zeros has the stream's byte `at`.
+    fn is_fill(&mut self, stream: StreamId, at: u64) -> bool {
+        let found = self.frame_at(stream, at, &mut |frame| match frame.header.frame_type {
+            FrameType::Fill => Ok(()),
+            _ => Err("it claims more bytes than a frame has".to_owned()),
+        });
+        found.is_ok()
     }
 
     /// Why some of a range of a stream's bytes cannot be had now: it lies on media that are away only. A tape that is in its library is
@@ -343,25 +311,14 @@ impl<'a> Elsewhere<'a> {
         let place = self.view.segments.get(segment as usize).ok_or_else(missing)?;
         let (from, reader, contents) = self.view.open_data_at(place)?;
         let s = contents.streams.iter().find(|s| s.stream == stream).ok_or_else(missing)?;
-        let label = s.label.as_ref().map(|l| &l.session);
-        let sealer = self.view.keys.sealer(Purpose::Contents, label, stream)?;
+        let label = s.label.as_ref().map(|l| l.session.clone());
         let index = places_of_logical(s);
         let frames = FrameReader::of(&reader, &contents, stream);
         self.open.retain(|o| o.stream != stream);
         if self.open.len() >= OPEN {
             self.open.remove(0);
         }
-        let bytes = Vec::new();
-        self.open.push(Open {
-            stream,
-            segment,
-            place: from,
-            frames,
-            index,
-            sealer,
-            frame: None,
-            bytes,
-        });
+        self.open.push(Open { stream, segment, place: from, label, frames, index });
         Ok(())
     }
 }

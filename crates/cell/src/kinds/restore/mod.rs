@@ -30,7 +30,7 @@ use self::check::Check;
 pub(crate) use self::dry_run::files_known;
 pub use self::list::RestoreTotals;
 use self::pace::Turn;
-pub(crate) use self::tree::losses::PART_ALONE;
+pub(crate) use self::tree::feed::PART_ALONE;
 pub(crate) use self::tree::{NOT_THERE, is_in_parts};
 pub(crate) use self::wanted::chosen::Chosen;
 use self::wanted::scope::Scope;

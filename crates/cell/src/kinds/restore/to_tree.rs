@@ -1,9 +1,10 @@
 //! A restore into a directory, or in place.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::version::Overview;
+use capstan_disk_agent::restore::Files;
 use capstan_disk_agent::target::{Target, TargetOptions};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
@@ -17,17 +18,15 @@ use crate::error::{CellError, Result, chain};
 use crate::kinds::restore::check::Check;
 use crate::kinds::restore::pace::Turn;
 use crate::kinds::restore::session::RunOf;
-use crate::kinds::restore::tree::firsts::Firsts;
-use crate::kinds::restore::tree::losses::Loss;
+use crate::kinds::restore::tree::Restore;
+use crate::kinds::restore::tree::losses::Heard;
 use crate::kinds::restore::tree::referred::Referred;
 use crate::kinds::restore::tree::route::Tapes;
-use crate::kinds::restore::tree::{Counts, Restore};
 use crate::kinds::restore::wanted::chosen::Chosen;
 use crate::kinds::restore::wanted::sample_arc::SampleArc;
 use crate::kinds::restore::wanted::scope::Scope;
 use crate::kinds::skeleton::add_rates;
 use crate::observe::Stop;
-use crate::reading::away_files::AwayFiles;
 use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 use crate::report::Report;
@@ -60,7 +59,8 @@ impl Cell {
         if arc.is_none() {
             run.record_begin()?;
         }
-        let meters = Meters::default();
+        let (meters, heard) = (Meters::default(), Heard::new(ears));
+        let has = (of.overview.links > 0, of.overview.flagged > 0);
         let mut restore = Restore {
             arc,
             turn,
@@ -69,39 +69,28 @@ impl Cell {
             spans: Spans::of(&view.segments),
             tapes: Tapes::of(view.segments.len()),
             referred: Referred::default(),
-            target: &target,
             request: run.request,
             chosen: of.chosen,
             scope: of.scope,
-            in_parts: HashMap::new(),
             instead: HashMap::new(),
-            carried: Mutex::default(),
-            flagged: Mutex::default(),
-            firsts: Firsts::default(),
-            damaged: Mutex::default(),
-            found: Mutex::default(),
-            away: AwayFiles::default(),
-            lost: Mutex::default(),
             hurt: Mutex::default(),
-            counts: Counts::default(),
+            files: Files::new(&target, &heard, &meters, &stop.0, has),
+            heard: &heard,
             meters: &meters,
-            ears,
             stop,
-            bytes_read: AtomicU64::new(0),
-            unchecked: AtomicBool::new(false),
         };
         let (result, seen) = self.run_watched(&mut restore);
         if !run.session.is_stopped() {
             Self::note_damage(view, &restore.hurt.lock());
         }
         say_failure(&result, run, ears);
-        restore.report_tally();
         let name = &run.request.version.name;
+        restore.files.say_tally(name);
         if run.session.is_stopped() {
             ears.stopped(name);
         }
         view.media.say_names_lost(name, ears);
-        let away = restore.away.say(self, ears)?;
+        let away = heard.away.say(self, ears)?;
         let status = run.session.status(result.is_err(), false, ears);
         let mut report = report_of(&restore, run, status, seen.as_ref());
         report.set_away(away);
@@ -117,9 +106,7 @@ impl Cell {
         if arc.is_none() {
             run.session.record_end(status, &report)?;
         }
-        let unchecked = restore.unchecked.load(Relaxed);
-        let lost = restore.damaged.into_inner().into_iter();
-        let away = lost.filter(|(_, loss)| *loss == Loss::Away).map(|(path, _)| path).collect();
+        let (unchecked, away) = (restore.files.is_unchecked(), restore.files.away());
         Ok(Sampled { report, unchecked, away })
     }
 
@@ -137,12 +124,12 @@ impl Cell {
             ladder: None,
             stages: (Stage::Device, Stage::Source),
             progress: &|p| {
-                p.files = restore.counts.files.load(Relaxed);
-                p.bytes = restore.counts.bytes.load(Relaxed);
+                p.files = restore.files.counts.files.load(Relaxed);
+                p.bytes = restore.files.counts.bytes.load(Relaxed);
                 (p.files_expected, p.bytes_expected) = total;
                 p.files_found = total.0;
             },
-            each: &|p| restore.ears.progress(p),
+            each: &|p| restore.heard.ears.progress(p),
         };
         watch::watched(&watched, || prepared.and_then(|_| restore.run(workers)))
     }
@@ -175,13 +162,13 @@ fn report_of(
     status: Status,
     seen: Option<&Seen>,
 ) -> Report {
-    let bytes = restore.counts.bytes.load(Relaxed);
+    let bytes = restore.files.counts.bytes.load(Relaxed);
     let mut report = Report {
-        files: restore.counts.files.load(Relaxed),
-        dirs: restore.counts.dirs.load(Relaxed),
-        skipped: restore.target.tally().totals().skipped_existing,
-        corrupt: restore.counts.lost.load(Relaxed),
-        bytes_read: restore.bytes_read.load(Relaxed),
+        files: restore.files.counts.files.load(Relaxed),
+        dirs: restore.files.counts.dirs.load(Relaxed),
+        skipped: restore.files.target().tally().totals().skipped_existing,
+        corrupt: restore.files.counts.lost.load(Relaxed),
+        bytes_read: restore.files.counts.bytes_read.load(Relaxed),
         bytes_written: bytes,
         media: restore.view.media.used_media(),
         ..run.report(status)

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use capstan_catalog::row::path_of;
 use capstan_catalog::version::{Merged, Overview};
+use capstan_disk_agent::restore::{of_link, of_link_away, of_link_found};
 use capstan_disk_agent::target::{TargetError, check_link_text, check_path};
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
@@ -32,7 +33,6 @@ use crate::kinds::restore::wanted::chosen::Chosen;
 use crate::observe::Stop;
 use crate::reading::away_files::AwayFiles;
 use crate::reading::contents::{Chunk, FileContents, Piece, Plan};
-use crate::reading::losses::{of_link, of_link_away, of_link_found};
 use crate::reading::version::VersionView;
 use crate::request::RestoreRequest;
 use crate::session::Ears;
@@ -94,7 +94,7 @@ pub(crate) fn write(
     let out = Metered { out, meters: counts.meters.clone() };
     let mut archive = Builder::new(io::BufWriter::with_capacity(1 << 18, out));
     let overview = Overview::with_replaced(files_of)?;
-    let mut contents = FileContents::new(files_of, &overview)?.metered(counts.meters.clone());
+    let mut contents = FileContents::new(files_of, &overview)?.metered(&counts.meters);
     // Names of which the archive has the contents: further names are links to them.
     let mut first_names: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
     let mut broken: HashSet<Vec<u8>> = HashSet::new();

@@ -1,15 +1,12 @@
 //! Before the work: which files there are, which are written in parts, and what stands in for links.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::collections::HashSet;
 
 use capstan_catalog::row::Row;
 use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
-use parking_lot::Mutex;
 
 use crate::error::Result;
-use crate::kinds::restore::tree::parts::InParts;
 use crate::kinds::restore::tree::referred::{Home, Referred};
 use crate::kinds::restore::tree::{NOT_THERE, Restore};
 use crate::kinds::restore::wanted::scope::{Scope, Wanted};
@@ -35,7 +32,7 @@ pub(crate) fn is_in_parts(row: &Row, stream: &StreamContents) -> bool {
 impl Restore<'_> {
     /// Finds the files that are written in parts, and what stands in for links. Returns files and bytes to restore.
     pub(in crate::kinds::restore) fn prepare(&mut self) -> Result<(u64, u64)> {
-        let mut in_parts: HashMap<Vec<u8>, InParts> = HashMap::new();
+        let mut in_parts: Vec<Row> = Vec::new();
         let mut links: Vec<Entry> = Vec::new();
         let mut referred = Referred::default();
         let (mut files, mut bytes) = (0, 0_u64);
@@ -57,7 +54,7 @@ impl Restore<'_> {
                 let unkept = self.overview.is_unkept(stream.stream, &row)
                     && !self.overview.is_replaced(&path, row.ordinal);
                 if wanted && unkept {
-                    self.lost(&path, NOT_THERE);
+                    self.files.lost(&self.name_of(&path), NOT_THERE);
                 }
                 return Ok(kept.without_data());
             }
@@ -68,16 +65,18 @@ impl Restore<'_> {
                 bytes = bytes.saturating_add(len);
             }
             if wanted && e.link {
-                self.firsts.ask(&e.target);
+                self.files.ask_first(&e.target);
             }
             if kept != Wanted::Nothing {
                 self.refer(&row, &mut referred);
             }
             let is_spread = || kept != Wanted::Nothing && self.home(e) == Home::Spread;
-            if is_in_parts(&row, stream) || is_spread() {
-                in_parts.insert(path, self.to_be_made(&row));
-            } else if some && wanted && e.link && !self.wants(&e.target) {
-                links.push(self.here(&row));
+            let is_parted = is_in_parts(&row, stream) || is_spread();
+            if !is_parted && some && wanted && e.link && !self.wants(&e.target) {
+                links.push(e.clone());
+            }
+            if is_parted {
+                in_parts.push(row);
             }
             Ok(kept)
         })?;
@@ -95,9 +94,11 @@ impl Restore<'_> {
                     if is_near {
                         self.refer(&row, &mut referred);
                     }
+                    let wanted = wanted_of(&row.entry, is_near);
                     if is_in_parts(&row, stream) || is_spread() {
-                        in_parts.insert(path.clone(), self.to_be_made(&row));
+                        in_parts.push(row);
                     }
+                    return Ok(wanted);
                 }
                 Ok(wanted_of(&row.entry, is_near))
             })?;
@@ -105,28 +106,27 @@ impl Restore<'_> {
         }
         self.referred = referred.settled();
         for link in links {
-            self.instead.entry(link.target.clone()).or_default().push(link);
+            let path = link.path();
+            self.instead.entry(link.target).or_insert(path);
         }
-        self.in_parts = in_parts;
+        self.expect_parts(in_parts);
         Ok((files, bytes))
     }
 
-    /// A file that is written in parts, by its row.
-    pub(in crate::kinds::restore) fn to_be_made(&self, row: &Row) -> InParts {
-        let e = &row.entry;
+    /// Has files made that are written in parts, each by its row.
+    fn expect_parts(&mut self, in_parts: Vec<Row>) {
         let is_stored = |x: &&Extent| x.kind != ExtentKind::Hole;
-        let bytes = match e.extents.as_slice() {
-            [] => e.size,
-            all => all.iter().filter(is_stored).fold(0, |sum, x| x.len.saturating_add(sum)),
-        };
-        InParts {
-            entry: self.here(row),
-            ordinal: row.ordinal,
-            len: self.overview.believed_len(row),
-            made: Mutex::new(None),
-            left: AtomicU64::new(bytes),
-            came: AtomicBool::new(false),
-            is_settled: AtomicBool::new(false),
+        for row in in_parts {
+            let e = &row.entry;
+            let bytes = match e.extents.as_slice() {
+                [] => e.size,
+                all => all.iter().filter(is_stored).fold(0, |sum, x| x.len.saturating_add(sum)),
+            };
+            let stored = e.path();
+            let Some(shown) = self.place_of(&stored) else { continue };
+            let Some(to) = self.stripped(&shown).map(<[u8]>::to_vec) else { continue };
+            let file = self.file_row(&row, (&stored, &shown, &to));
+            self.files.expect_parts(&file, bytes);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BinaryHeap, HashMap};
 use capstan_catalog::batch::BatchOpener;
 use capstan_catalog::row::{Row, batch_of, row_number};
 use capstan_catalog::sparse::Batches;
+use capstan_disk_agent::restore::Piece;
 use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::id::StreamId;
@@ -155,11 +156,12 @@ impl Restore<'_> {
     }
 
     /// What of a row is read when it is its own turn although it lies elsewhere: what is on no tape, and what nobody has.
-    pub(in crate::kinds::restore) fn read_with_row(&self, entry: &Entry) -> Vec<Stretch> {
+    pub(in crate::kinds::restore) fn read_with_row(&self, entry: &Entry) -> Vec<Piece> {
         let mut read = Vec::new();
         stretches(&self.spans, entry, &mut |of| {
             if of.segment.is_none_or(|segment| !self.is_on_tape(segment)) {
-                read.push(of);
+                let Stretch { offset, stream, at, len, .. } = of;
+                read.push(Piece { offset, stream, at, len, is_in_order: false });
             }
         });
         read

@@ -6,13 +6,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_devices::drives::WINDOW as TAPE_WINDOW;
 use capstan_engine::meter::{Lap, Stage};
 use capstan_engine::threads;
-use capstan_format::entry::split;
 use capstan_format::id::StreamId;
 use parking_lot::Mutex;
 
 use crate::error::{CellError, Result};
 use crate::kinds::restore::tree::Restore;
-use crate::kinds::restore::tree::hand::Hand;
+use crate::kinds::restore::tree::feed::Feed;
 use crate::kinds::restore::tree::referred::Lent;
 use crate::kinds::restore::tree::slice::Slice;
 
@@ -32,29 +31,11 @@ impl Restore<'_> {
         let done = self.run_groups(workers);
         // Also where it was stopped: what was not finished is not whole.
         if done.is_err() || self.stop.0.load(Relaxed) {
-            self.date_unfinished();
+            self.files.date_unfinished();
         }
-        let withdrawn = self.target.worker().withdraw_rest();
+        let withdrawn = self.files.target().worker().withdraw_rest();
         done?;
-        withdrawn.or_else(|e| self.target_error(b"", &e))
-    }
-
-    /// Dates the files of which not all parts were written, where there was none before.
-    pub(in crate::kinds::restore) fn date_unfinished(&self) {
-        let mut worker = self.target.worker();
-        for (path, file) in &self.in_parts {
-            if *file.made.lock() != Some(true) || file.is_settled.load(Relaxed) {
-                continue;
-            }
-            for (to, _) in self.places_of(path, &file.entry) {
-                let Some(to) = self.stripped(&to) else { continue };
-                let (dir, name) = split(to);
-                // What cannot be opened any more is not taken for anything.
-                if let Ok(file) = worker.open_part(dir, name) {
-                    file.leave_unfinished();
-                }
-            }
-        }
+        Ok(withdrawn.or_else(|e| self.files.target_error(b"", &e))?)
     }
 
     pub(in crate::kinds::restore) fn run_groups(&self, workers: usize) -> Result<()> {
@@ -179,14 +160,14 @@ impl Restore<'_> {
             for _ in 0..workers {
                 // All take from one list: where there is no thread, this one does the work of all.
                 threads::beside(scope, "restore", || {
-                    let mut hand = Hand::new(self);
+                    let mut feed = Feed::new(self);
                     while let Some(job) = jobs.get(next.fetch_add(1, Relaxed)) {
                         if self.stop.0.load(Relaxed) || failed.lock().is_some() {
                             return;
                         }
                         let done = match job {
-                            Job::Own(slice) => hand.slice(slice),
-                            Job::Lent(lent) => hand.lent(lent),
+                            Job::Own(slice) => feed.slice(slice),
+                            Job::Lent(lent) => feed.lent(lent),
                         };
                         if let Err(e) = done {
                             failed.lock().get_or_insert(e);

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 /// First names of files that have several, by their paths' hashes: there may be millions.
 #[derive(Default)]
-pub(in crate::kinds::restore) struct Firsts {
+pub(super) struct Firsts {
     hasher: RandomState,
     asked: HashSet<u64>,
     there: Mutex<HashSet<u64>>,

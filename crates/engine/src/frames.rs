@@ -1,0 +1,73 @@
+//! The port of stored frames: what a restore, a comparison or an archive asks of whoever reads media. It is the mirror of
+//! [`crate::link`].
+//!
+//! A disk agent asks for the frame that has a byte of a stream. It gets the frame as it lies on the medium, and opens it: it decrypts
+//! and decompresses. If a frame does not open, the port offers the same frame from other media that have it. So the disk agent knows no
+//! media, and the media agent no keys.
+
+use capstan_format::frame::FrameHeader;
+use capstan_format::id::{MediumId, StreamId};
+use capstan_format::record::SessionLabel;
+
+/// A frame as it is stored. Its checksum was checked, if it has one.
+pub struct StoredFrame<'f> {
+    /// What is known of the session that wrote the stream: its keys open the frame.
+    pub label: Option<&'f SessionLabel>,
+    /// Its header.
+    pub header: &'f FrameHeader,
+    /// The bytes behind the header.
+    pub stored: &'f [u8],
+}
+
+/// Why bytes of a stream cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lack {
+    /// They are damaged or missing on the media that should have them.
+    Damaged(String),
+    /// No medium that has them could be opened.
+    Unread(String),
+    /// They are on a medium that is not at hand.
+    Away {
+        /// The medium.
+        medium: MediumId,
+        /// Where it is, in words that follow its name.
+        why: String,
+        /// The whole sentence, with what to do.
+        text: String,
+    },
+}
+
+impl Lack {
+    /// The whole sentence.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Damaged(text) | Self::Unread(text) | Self::Away { text, .. } => text,
+        }
+    }
+}
+
+/// Bytes of a stream that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// The logical byte at which they begin.
+    pub from: u64,
+    /// The logical byte behind them; [`u64::MAX`] where no later one is known.
+    pub to: u64,
+    /// Why they cannot be had.
+    pub why: Lack,
+}
+
+/// Opens a frame, or says what is wrong with it.
+pub type OpenFrame<'o> = dyn FnMut(&StoredFrame<'_>) -> Result<(), String> + 'o;
+
+/// Where stored frames come from.
+pub trait FramePort {
+    /// Gives `open` the frame of a stream that has its logical byte `at`. If `open` refuses it, `open` gets the frame from another
+    /// medium, as long as there is one. Returns the header of the frame that opened, or the gap around `at`.
+    fn frame_at(
+        &mut self,
+        stream: StreamId,
+        at: u64,
+        open: &mut OpenFrame<'_>,
+    ) -> Result<FrameHeader, Gap>;
+}

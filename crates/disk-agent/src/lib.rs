@@ -4,7 +4,8 @@
 //! Backup: [`walk`] lists directories in one order and deals names to streams, [`backup`] opens and reads them,
 //! [`walk::ahead`] fetches what comes next where the source is cold, [`stream`] builds frames and blocks ([`stream::squeeze`] decides how
 //! hard to compress). [`select`] says what is left out, [`walk::mounts`] where a disk is not mounted.
-//! Restore: [`target`]. What is particular to Linux is in [`linux`]; everything else is written against it.
+//! Restore: [`restore`] opens frames and writes the files of rows; [`target`] is where they go. What is particular to Linux is in
+//! [`linux`]; everything else is written against it.
 
 pub mod backup;
 pub mod ctime;

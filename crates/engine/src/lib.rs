@@ -1,5 +1,5 @@
-//! What moves bulk data between agents and measures it: buffers, the link between disk agent and media agent, queues,
-//! meters and the verdict. Knows neither files' contents nor devices; of I/O it does no more than randomness ([`entropy`]) and the
+//! What moves bulk data between agents and measures it: buffers, the link between disk agent and media agent, the port of stored frames
+//! ([`frames`]), queues, meters and the verdict. Knows neither files' contents nor devices; of I/O it does no more than randomness ([`entropy`]) and the
 //! names of what is to last ([`durable`]). Threads are started by way of [`threads`].
 //!
 //! Memory is a fixed number of block buffers ([`buffer`]); every queue is bounded ([`queue`]); every stage counts when

@@ -87,7 +87,7 @@ pub use upkeep::media::erase::{Erased, Foreign};
 pub use upkeep::media::forget::Forgotten;
 pub use upkeep::media::life::Recycled;
 pub use upkeep::media::vault::{Carried, Fetch, ToFetch, ToVault, VaultReport, Vaulting};
-pub use upkeep::{arrays, idb as safety};
+pub use upkeep::{arrays, idb as idb_admin};
 pub use versions::away_media::AwayMedium;
 pub use versions::protect::VersionRef;
 pub use versions::{leap, missing};

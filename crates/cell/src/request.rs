@@ -9,7 +9,7 @@ use std::time::Duration;
 use capstan_devices::address::{Address, SpoolPlan};
 pub use capstan_disk_agent::backup::{Fate, Foreseen, Locked, ReadMode};
 pub use capstan_disk_agent::select::Pattern;
-pub use capstan_disk_agent::stream::squeeze::Compression;
+pub use capstan_disk_agent::stream::choice::Compression;
 pub use capstan_disk_agent::target::Overwrite;
 use capstan_format::entry::Kind;
 use capstan_idb::RotationSet;

@@ -16,7 +16,7 @@ use capstan_cell::report::Report;
 use capstan_cell::request::{Overwrite, RestoreRequest, RestoreTo, VersionName};
 use capstan_devices::directory::FileDevice;
 use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::stream::squeeze::{Compression, Ladder, Squeeze};
+use capstan_disk_agent::stream::choice::{Compression, CompressionChoice, Ladder};
 use capstan_disk_agent::stream::{StreamOptions, StreamWriter};
 use capstan_engine::entropy::Entropy;
 use capstan_engine::meter::Meters;
@@ -85,7 +85,7 @@ fn write_medium_with(path: &Path, rows: Vec<Entry>, contents: usize, fill: u64) 
         names: br#"{"name":"evil","host":"there","method":"full"}"#.to_vec(),
         sealers: None,
         crc: true,
-        squeeze: Squeeze::new(Compression::Off, Arc::new(Ladder::default())),
+        choice: CompressionChoice::new(Compression::Off, Arc::new(Ladder::default())),
     };
     let owners = Arc::new(OwnerNames::default());
     let mut stream = StreamWriter::open(Arc::new(writer.port()), meters, owners, options);

@@ -18,21 +18,21 @@ use capstan_engine::message::{Listener, Message};
 use tempfile::TempDir;
 
 #[derive(Default)]
-struct Ears(Mutex<Vec<String>>);
+struct SessionLog(Mutex<Vec<String>>);
 
-impl Listener for Ears {
+impl Listener for SessionLog {
     fn message(&self, m: Message) {
         self.0.lock().unwrap().push(format!("{} {} {}", m.code, m.path, m.text));
     }
 }
-impl Observer for Ears {
+impl Observer for SessionLog {
     fn progress(&self, _: &Progress) {}
 }
 
 struct Bench {
     dir: TempDir,
     cell: Cell,
-    ears: Ears,
+    log: SessionLog,
 }
 
 impl Bench {
@@ -40,7 +40,7 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let cell = Cell::open(&dir.path().join("home"), Secrets::none()).unwrap();
         fs::create_dir(dir.path().join("src")).unwrap();
-        Self { dir, cell, ears: Ears::default() }
+        Self { dir, cell, log: SessionLog::default() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -86,8 +86,8 @@ impl Bench {
     }
 
     fn backup(&self, request: &BackupRequest) -> Report {
-        let report = self.cell.backup(request, &self.ears, &Stop::default()).unwrap();
-        assert_eq!(report.status, "completed", "{:?}", self.ears.0.lock().unwrap());
+        let report = self.cell.backup(request, &self.log, &Stop::default()).unwrap();
+        assert_eq!(report.status, "completed", "{:?}", self.log.0.lock().unwrap());
         report
     }
 
@@ -106,7 +106,7 @@ impl Bench {
             numeric_ids: false,
             spool: None,
         };
-        let report = self.cell.restore(&request, &self.ears, &Stop::default()).unwrap();
+        let report = self.cell.restore(&request, &self.log, &Stop::default()).unwrap();
         let place = into.join(self.path("src").strip_prefix("/").unwrap());
         (report, place)
     }
@@ -114,10 +114,10 @@ impl Bench {
     fn round_trip(&self, request: &BackupRequest) {
         self.backup(request);
         let (report, place) = self.restore(&[]);
-        assert_eq!(report.status, "completed", "{report:?} {:?}", self.ears.0.lock().unwrap());
+        assert_eq!(report.status, "completed", "{report:?} {:?}", self.log.0.lock().unwrap());
         assert_same(&self.path("src"), &place);
         let verify = VerifyRequest::Version(VersionName::parse("src"));
-        let report = self.cell.verify(&verify, &self.ears, &Stop::default()).unwrap();
+        let report = self.cell.verify(&verify, &self.log, &Stop::default()).unwrap();
         assert_eq!(report.status, "completed", "{:?}", report.errors);
     }
 }
@@ -223,7 +223,7 @@ fn the_database_can_be_lost() {
     bench.backup(&BackupRequest { segment_size: Some(1 << 20), ..bench.request() });
     let cell = Cell::open(&bench.path("home2"), Secrets::none()).unwrap();
     let device = bench.request().device;
-    let report = cell.import(&device, &bench.ears, &Stop::default()).unwrap();
+    let report = cell.import(&device, &bench.log, &Stop::default()).unwrap();
     assert_eq!(report.status, "completed", "{report:?}");
     let bench = Bench { cell, ..bench };
     let (report, place) = bench.restore(&[]);

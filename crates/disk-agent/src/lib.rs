@@ -2,7 +2,7 @@
 //! back, with all its metadata. Knows file systems, not devices or media.
 //!
 //! Backup: [`walk`] lists directories in one order and deals names to streams, [`backup`] opens and reads them,
-//! [`walk::ahead`] fetches what comes next where the source is cold, [`stream`] builds frames and blocks ([`stream::squeeze`] decides how
+//! [`walk::ahead`] fetches what comes next where the source is cold, [`stream`] builds frames and blocks ([`stream::choice`] decides how
 //! hard to compress). [`select`] says what is left out, [`walk::mounts`] where a disk is not mounted.
 //! Restore: [`restore`] opens frames and writes the files of rows; [`target`] is where they go. What is particular to Linux is in
 //! [`linux`]; everything else is written against it.

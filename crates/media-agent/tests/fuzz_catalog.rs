@@ -5,7 +5,7 @@ mod common;
 
 use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_devices::medium::storage::Storage;
-use capstan_disk_agent::stream::squeeze::Compression;
+use capstan_disk_agent::stream::choice::Compression;
 use capstan_format::block::{HEADER_LEN, MaHeader};
 use capstan_format::catalog::rebuild;
 use capstan_format::crc::crc32c;

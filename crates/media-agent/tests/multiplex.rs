@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use capstan_devices::directory::faulty::FaultyStorage;
-use capstan_disk_agent::stream::squeeze::Compression;
+use capstan_disk_agent::stream::choice::Compression;
 use capstan_format::catalog::Contents;
 use capstan_format::codec::Method;
 use capstan_format::entry::Kind;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_devices::medium::storage::Storage;
-use capstan_disk_agent::stream::squeeze::Compression;
+use capstan_disk_agent::stream::choice::Compression;
 use capstan_format::id::SegmentNumber;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;

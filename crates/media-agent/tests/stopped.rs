@@ -4,7 +4,7 @@ mod common;
 
 use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_devices::operator;
-use capstan_disk_agent::stream::squeeze::Compression;
+use capstan_disk_agent::stream::choice::Compression;
 use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;

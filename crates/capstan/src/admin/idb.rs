@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use capstan_cell::idb_admin::{self, Finding, IdbStats, LoadRequest, Recovered};
 use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
-use capstan_cell::safety::{self, Finding, IdbStats, LoadRequest, Recovered};
 use capstan_engine::message::path_text;
 use serde::Serialize;
 use serde_json::json;
@@ -208,7 +208,7 @@ fn recovery_key(global: &Global, args: &RecoveryKeyArgs) -> Result<u8, Failure> 
 }
 
 fn move_tables(global: &Global, as_json: bool) -> Result<u8, Failure> {
-    let moved = safety::move_database(&home::home(global)?)?;
+    let moved = idb_admin::move_database(&home::home(global)?)?;
     let mut out = Output::new();
     if as_json {
         out.json(&json!({"database": moved.place, "rows": moved.rows, "left": moved.left}))?;
@@ -234,7 +234,7 @@ fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {
     crate::process::operator::set(None, global)?;
     // Names are opened by what is given; nobody is asked once more.
     let secrets = Secrets::from_variables(&environment::variable)?;
-    let done = safety::recover(
+    let done = idb_admin::recover(
         &global.devices,
         &home,
         &args.device,

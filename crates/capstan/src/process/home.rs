@@ -14,7 +14,7 @@ use crate::process::environment;
 /// The home that the options and the environment name; refused while a recovery into it is not done.
 pub fn home(global: &Global) -> Result<PathBuf, Failure> {
     let home = home_to_recover(global)?;
-    capstan_cell::safety::refuse_half_recovered(&home)?;
+    capstan_cell::idb_admin::refuse_half_recovered(&home)?;
     Ok(home)
 }
 

@@ -28,12 +28,12 @@ fn a_slow_drive_is_fed_by_one_stream() {
     );
     assert!(said.contains(": 1 of "), "{said}");
     // The same where the session itself compresses or encrypts.
-    let squeezed: Vec<_> =
+    let compressed: Vec<_> =
         backup.iter().map(|arg| if *arg == "off" { "zstd" } else { *arg }).collect();
-    let run = lab.run(&squeezed);
+    let run = lab.run(&compressed);
     let said = run.ok().stderr.clone();
     assert!(said.contains("1 of ") && said.contains("one reads and works on"), "{said}");
-    // Who says how many gets them, and an incremental is not tasted.
+    // Who says how many gets them, and an incremental is not probed.
     let streams = lab.run(backup.iter().chain(&["--streams", "2"]));
     assert!(!streams.ok().stderr.contains("streams feed"), "{}", streams.stderr);
     let incr = lab.run(["backup", "--incr"].into_iter().chain(to));

@@ -17,7 +17,7 @@ use crate::drives::uses::Uses;
 use crate::error::{CellError, Result, chain};
 use crate::media::DRIVES_MAX;
 use crate::report::Report;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// What the names of settings begin with: a drive that asks to be cleaned and was not, and a cleaning tape that was used.
 const DIRTY: &str = "dirty-drive:";
@@ -47,13 +47,13 @@ impl Cell {
         &self,
         drives: &[DriveSession],
         report: &mut Report,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) {
         for drive in drives {
             if let (Some(what), tape) =
                 (&drive.contradiction, drive.tape.as_deref().unwrap_or_default())
             {
-                ears.say(Code::Mislabelled, "media agent", tape, what.clone());
+                log.say(Code::Mislabelled, "media agent", tape, what.clone());
             }
         }
         // A session that writes has what it reads on the way in no report.
@@ -65,7 +65,7 @@ impl Cell {
             let text = format!("it could not read tape {tape}, which drive {other} reads");
             let one = (drive.name.as_str(), text);
             if !said.contains(&one) {
-                ears.say(Code::DriveSuspect, "media agent", one.0, one.1.clone());
+                log.say(Code::DriveSuspect, "media agent", one.0, one.1.clone());
                 said.push(one);
             }
         }
@@ -76,7 +76,7 @@ impl Cell {
             }
         }
         for drive in drives.iter().filter(|d| d.alerts.iter().any(|a| a.wants_cleaning)) {
-            let warn = |text: String| ears.say(Code::DriveDirty, "media agent", &drive.name, text);
+            let warn = |text: String| log.say(Code::DriveDirty, "media agent", &drive.name, text);
             let Some(mount) = &drive.mount else {
                 warn("it asks to be cleaned".to_owned());
                 continue;

@@ -23,7 +23,7 @@ use crate::media::libraries::is_of;
 use crate::media::{MediumInfo, MediumState};
 use crate::reading::version::VersionView;
 use crate::request::{BackupRequest, Encrypt};
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// Whether the tapes that a session takes are encrypted by their drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -213,7 +213,7 @@ impl Cell {
         &self,
         request: &BackupRequest,
         taken: &[MediumHeader],
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         let begun =
             |m: &MediumHeader| self.idb.last_segment_number(m.medium).is_ok_and(|n| n.is_none());
@@ -238,7 +238,7 @@ impl Cell {
                      set {} for sessions that append",
                     keyring::ENV_KEY_FILE
                 );
-                ears.say(Code::Sealed, "cell", &info.medium.label, text);
+                log.say(Code::Sealed, "cell", &info.medium.label, text);
             }
         }
         Ok(())
@@ -348,7 +348,7 @@ impl Cell {
         target: &MediumHeader,
         views: impl IntoIterator<Item = &'a VersionView<'a>>,
         name: &str,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         if target.is_drive_encrypted() {
             return Ok(());
@@ -364,7 +364,7 @@ impl Cell {
                     "it is encrypted by the tape drive alone, and lies in clear on medium '{}'",
                     target.label
                 );
-                ears.say(Code::NotEncrypted, "cell", name, text);
+                log.say(Code::NotEncrypted, "cell", name, text);
                 break;
             }
         }

@@ -16,7 +16,7 @@ use crate::media::tape_name;
 use crate::observe::Observer;
 use crate::report::Report;
 use crate::report::Retired;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 impl Cell {
     /// Brings the tapes out that a session wrote; instead of one that was retired since, those with its copies. What does not work
@@ -28,7 +28,7 @@ impl Cell {
         location: &str,
         observer: &dyn Observer,
     ) {
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         // This process has their drives still.
         self.devices.release_idle();
         let mut of: BTreeMap<String, Vec<(MediumId, TapeAddress)>> = BTreeMap::new();
@@ -48,7 +48,7 @@ impl Cell {
             }
         }
         for (library, tapes) in of {
-            let warn = |text: String| ears.say(Code::NotEjected, "media agent", &library, text);
+            let warn = |text: String| log.say(Code::NotEjected, "media agent", &library, text);
             match self.eject_of(&tapes, location) {
                 Ok(Brought { what, stay, mail_slots }) => {
                     report.notes.extend(what.map(|what| format!("{what} of {library}")));
@@ -63,7 +63,7 @@ impl Cell {
             }
         }
         let mut said = Report::default();
-        ears.fill(&self.devices, &mut said);
+        log.fill(&self.devices, &mut said);
         report.errors.append(&mut said.errors);
         report.faults.append(&mut said.faults);
     }

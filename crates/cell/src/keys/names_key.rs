@@ -15,7 +15,7 @@ use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::keys::keyring::{self, with_randomness, write_as};
 use crate::process::guard::guard;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// Its file below the home, readable for the home's owner alone.
 pub const FILE_NAME: &str = "names.key";
@@ -73,7 +73,7 @@ const LAST_SESSIONS: usize = 1000;
 impl Cell {
     /// The names key, if the home has one. One that cannot be read costs no backup: it is said, and what is written is not opened
     /// by it.
-    pub(crate) fn names_key_or_say(&self, ears: &Ears<'_>) -> Option<NamesKey> {
+    pub(crate) fn names_key_or_say(&self, log: &SessionLog<'_>) -> Option<NamesKey> {
         match load(&self.home) {
             Ok(names) => {
                 // It was made since.
@@ -85,7 +85,7 @@ impl Cell {
             Err(e) => {
                 let text =
                     format!("{}; until then backups are full unless a secret is given", chain(&e));
-                ears.say(
+                log.say(
                     Code::NoBase,
                     "cell",
                     &self.home.join(FILE_NAME).display().to_string(),

@@ -14,7 +14,7 @@ use crate::keys::names_key;
 use crate::keys::records::key_records;
 use crate::keys::unlock::more_helpful;
 use crate::request::BackupRequest;
-use crate::session::{Ears, host};
+use crate::session::{SessionLog, host};
 
 /// A key ring that was taken from a medium.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Cell {
         &self,
         device: &Address,
         label: &str,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         if keyring::load(&self.home)?.is_none() {
             let text = format!(
@@ -105,7 +105,7 @@ impl Cell {
                  that of the medium",
                 shell_word(device)
             );
-            ears.say(Code::NotEncrypted, "cell", label, text);
+            log.say(Code::NotEncrypted, "cell", label, text);
         }
         Ok(())
     }
@@ -139,14 +139,14 @@ impl Cell {
     }
 
     /// Says it where a backup is not encrypted, though earlier ones of the same name are.
-    pub(crate) fn warn_not_encrypted(&self, name: &str, ears: &Ears<'_>) -> Result<()> {
+    pub(crate) fn warn_not_encrypted(&self, name: &str, log: &SessionLog<'_>) -> Result<()> {
         for object in self.idb.objects_by_name(name)? {
             if self.idb.versions_of(object.id)?.iter().any(|v| v.key.is_some()) {
                 let text = format!(
                     "this backup is not encrypted, as there is no key ring in {}; earlier ones of this name are",
                     self.home.display()
                 );
-                ears.say(Code::NotEncrypted, "cell", name, text);
+                log.say(Code::NotEncrypted, "cell", name, text);
                 break;
             }
         }

@@ -27,7 +27,7 @@ use crate::reading::same_bytes::{Same, same_bytes};
 use crate::reading::version::VersionView;
 use crate::report::Selected;
 use crate::request::CompareRequest;
-use crate::session::{Ears, writes_versions};
+use crate::session::{SessionLog, writes_versions};
 
 /// What a comparison came to.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ impl Cell {
         stop: &Stop,
         each: &mut dyn FnMut(&Change),
     ) -> Result<Compared> {
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         let version = self.version(&request.version)?;
         let mut view = VersionView::open(self, version.id)?;
         self.add_keys(&mut view, request.contents)?;
@@ -65,7 +65,7 @@ impl Cell {
         if backed_up.is_none() {
             let text = "the session that made this version left no record of its paths and patterns: they are guessed \
                         from what it has";
-            ears.say(Code::Adapted, "cell", &request.version.name, text.to_owned());
+            log.say(Code::Adapted, "cell", &request.version.name, text.to_owned());
         }
         let mut roots: Vec<Vec<u8>> = match &backed_up {
             Some(s) if s.paths.is_empty() => {
@@ -95,12 +95,12 @@ impl Cell {
             closed: &closed,
             stop,
             totals: ChangeTotals::default(),
-            ears: &ears,
+            log: &log,
             each,
         };
         comparison.advance()?;
         let mut failed = None;
-        let event = |event: WalkEvent<'_>| not_walked(event, &closed, &ears);
+        let event = |event: WalkEvent<'_>| not_walked(event, &closed, &log);
         look(&both(&roots, &paths), &selection, &stop.0, &event, &mut |dir, entry| {
             let result = comparison.meet(dir, entry);
             failed = result.err();
@@ -119,7 +119,7 @@ impl Cell {
                 )));
             }
         }
-        Ok(Compared { totals: comparison.totals, errors: ears.error_count(), stopped })
+        Ok(Compared { totals: comparison.totals, errors: log.error_count(), stopped })
     }
 
     /// What the sessions of a version were told to take.
@@ -156,7 +156,7 @@ struct Comparison<'a, 'b> {
     closed: &'b Mutex<Vec<Vec<u8>>>,
     stop: &'b Stop,
     totals: ChangeTotals,
-    ears: &'b Ears<'b>,
+    log: &'b SessionLog<'b>,
     each: &'b mut dyn FnMut(&Change),
 }
 
@@ -249,7 +249,7 @@ impl Comparison<'_, '_> {
         let path = format!("/{}", path_text(&row.entry.path()));
         let unreadable = |e: Errno| {
             let text = crate::error::plain(&std::io::Error::from(e));
-            self.ears.say(Code::NotOpened, "disk agent", &path, format!("cannot read it: {text}"));
+            self.log.say(Code::NotOpened, "disk agent", &path, format!("cannot read it: {text}"));
             Ok(None)
         };
         let file = match source::open_at(dir, &row.entry.name, false) {
@@ -263,7 +263,7 @@ impl Comparison<'_, '_> {
             Ok(Same::Unreadable(e)) => unreadable(e),
             Err(e) if e.is_of_keys() => Err(e),
             Err(e) => {
-                self.ears.say(Code::Damaged, "media agent", &path, crate::error::chain(&e));
+                self.log.say(Code::Damaged, "media agent", &path, crate::error::chain(&e));
                 Ok(None)
             }
         }
@@ -291,7 +291,7 @@ impl Comparison<'_, '_> {
 }
 
 /// A name or directory that the walk left out: nothing in it is compared.
-fn not_walked(event: WalkEvent<'_>, closed: &Mutex<Vec<Vec<u8>>>, ears: &Ears<'_>) {
+fn not_walked(event: WalkEvent<'_>, closed: &Mutex<Vec<Vec<u8>>>, log: &SessionLog<'_>) {
     let shown = |path: &[u8]| format!("/{}", path_text(path));
     match event {
         // What patterns leave out now was left out by the backup.
@@ -305,26 +305,26 @@ fn not_walked(event: WalkEvent<'_>, closed: &Mutex<Vec<Vec<u8>>>, ears: &Ears<'_
         WalkEvent::NotMounted(path, ..) | WalkEvent::NotEntered(path, _) => {
             closed.lock().push(path.to_vec());
             let why = "cannot be compared: nothing is mounted there".to_owned();
-            ears.say(Code::NotMounted, "disk agent", &shown(path), why);
+            log.say(Code::NotMounted, "disk agent", &shown(path), why);
         }
         WalkEvent::OwnRoot(path) => {
             closed.lock().push(path.to_vec());
             let why = "not compared: it is capstan's own medium or home".to_owned();
-            ears.say(Code::LeftOut, "disk agent", &shown(path), why);
+            log.say(Code::LeftOut, "disk agent", &shown(path), why);
         }
         WalkEvent::LeftOut(path, why) => {
             closed.lock().push(path.to_vec());
-            ears.say(Code::LeftOut, "disk agent", &shown(path), format!("not compared: {why}"));
+            log.say(Code::LeftOut, "disk agent", &shown(path), format!("not compared: {why}"));
         }
         WalkEvent::NotSorted(path, e, _) => {
             closed.lock().push(path.to_vec());
             let why = format!("cannot be compared: {e}");
-            ears.say(Code::NotListed, "disk agent", &shown(path), why);
+            log.say(Code::NotListed, "disk agent", &shown(path), why);
         }
         WalkEvent::Failed(path, e, _) | WalkEvent::NoRoot(path, e, _) => {
             closed.lock().push(path.to_vec());
             let text = crate::error::plain(&std::io::Error::from(e));
-            ears.say(
+            log.say(
                 Code::NotOpened,
                 "disk agent",
                 &shown(path),

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::observe::Stop;
 use crate::report::Report;
 use crate::session::watch::Seen;
-use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::session::{SessionLog, begun, host, now_us, peak_rss, rfc3339};
 
 /// A session under way.
 pub(crate) struct SessionRun<'a> {
@@ -51,11 +51,11 @@ impl<'a> SessionRun<'a> {
     }
 
     /// How it ended: `failed` says that it could not go on, `degraded` that it has errors which were not said as such.
-    pub fn status(&self, failed: bool, degraded: bool, ears: &Ears<'_>) -> Status {
+    pub fn status(&self, failed: bool, degraded: bool, log: &SessionLog<'_>) -> Status {
         match (failed, self.is_stopped()) {
             (true, _) => Status::Failed,
             (_, true) => Status::Incomplete,
-            _ if ears.error_count() > 0 || degraded => Status::CompletedWithErrors,
+            _ if log.error_count() > 0 || degraded => Status::CompletedWithErrors,
             _ => Status::Completed,
         }
     }
@@ -87,11 +87,11 @@ impl<'a> SessionRun<'a> {
         report: &mut Report,
         drives: &[DriveSession],
         sees_to_them: bool,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) {
         report.set_drives_read(drives);
         if sees_to_them {
-            self.cell.clean_drives(drives, report, ears);
+            self.cell.clean_drives(drives, report, log);
         }
     }
 

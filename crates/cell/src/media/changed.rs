@@ -25,7 +25,7 @@ use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
 use crate::session::waited::patiently;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// So many of the last recorded segments are looked up at first.
 const LOOKED_UP: u32 = 16;
@@ -178,10 +178,10 @@ impl Cell {
 
     /// Says which media were passed over as they are not as they were last written. Returns how many of them, without
     /// arrays that only lack a member.
-    pub(crate) fn say_changed(&self, ears: &Ears<'_>) -> u64 {
+    pub(crate) fn say_changed(&self, log: &SessionLog<'_>) -> u64 {
         let passed = std::mem::take(&mut *self.changed.lock());
         for (code, name, text) in &passed {
-            ears.say(*code, "cell", name, text.clone());
+            log.say(*code, "cell", name, text.clone());
         }
         passed.iter().filter(|(code, ..)| *code == Code::MediumChanged).count() as u64
     }
@@ -325,7 +325,7 @@ impl Cell {
         &self,
         address: &Address,
         medium: &OpenMedium,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Taken> {
         let header = medium.header();
@@ -367,7 +367,7 @@ impl Cell {
             Ok((*id, (n < NAMED).then(|| self.name_of_version(*id)).transpose()?))
         };
         let names = versions.iter().enumerate().map(name).collect::<Result<Vec<_>>>()?;
-        self.end_dead_leases(ears, stop)?;
+        self.end_dead_leases(log, stop)?;
         let places = self.idb.damaged_places()?.into_iter();
         let mut damaged: Vec<SegmentId> =
             places.filter(|(on, _)| *on == row.id).map(|(_, segment)| segment).collect();
@@ -383,9 +383,9 @@ impl Cell {
             forgotten => forgotten?,
         }
         for of in &lost {
-            ears.say(Code::MediumChanged, "cell", &row.label, format!("{of}, and is forgotten"));
+            log.say(Code::MediumChanged, "cell", &row.label, format!("{of}, and is forgotten"));
         }
-        self.take_cut(&row, &kept, &elsewhere, ears)?;
+        self.take_cut(&row, &kept, &elsewhere, log)?;
         let numbers = medium.segments()?;
         damaged.retain(|id| {
             let gone = |of: &Lost| of.segment.id == *id && !numbers.contains(&of.segment.number);
@@ -407,7 +407,7 @@ impl Cell {
         row: &Medium,
         cut: &[Lost],
         elsewhere: &HashSet<SegmentId>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         let (known, taken) = (self.idb.damaged_places()?, self.idb.bytes_of_places(row.id)?);
         for of in cut {
@@ -434,7 +434,7 @@ impl Cell {
                      gives back what it has"
                 ),
             };
-            ears.say(Code::MediumChanged, "cell", &row.label, text);
+            log.say(Code::MediumChanged, "cell", &row.label, text);
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::keys::records::key_records;
 use crate::names::{TEXT_MAX, bounded};
 use crate::observe::{Observer, Silent};
 use crate::session::waited::patiently;
-use crate::session::{Ears, host, now_us};
+use crate::session::{SessionLog, host, now_us};
 
 /// The identity of the cell whose database this is; made where there is none yet.
 pub(crate) fn identity(idb: &Idb, entropy: &Entropy) -> Result<CellId> {
@@ -227,12 +227,12 @@ impl Cell {
         let opened = patiently(&self.devices, open)?;
         let device = opened.judged(|now, _| refuse_other(&medium, now))?;
         let row = self.put_medium_of(&device.placed(address), device.medium().header())?;
-        self.record_unknown(device.medium(), &Ears::new(observer))?;
-        let ears = Ears::new(observer);
+        self.record_unknown(device.medium(), &SessionLog::new(observer))?;
+        let log = SessionLog::new(observer);
         if address.is_sequential() {
             // Its header cannot be written without losing what comes behind it.
             self.idb.set_medium_adopted(row.id, now_us())?;
-            self.bring_back(row.id, None, &ears)?;
+            self.bring_back(row.id, None, &log)?;
             self.join_objects_of_one_name()?;
             self.open_closed_names()?;
             return Ok(row);
@@ -241,7 +241,7 @@ impl Cell {
         let there = device.medium().clone();
         device.replace_header(&header)?;
         self.idb.set_medium_other_cell(row.id, None)?;
-        self.bring_back(row.id, Some(&there), &ears)?;
+        self.bring_back(row.id, Some(&there), &log)?;
         self.join_objects_of_one_name()?;
         self.open_closed_names()?;
         Ok(row)
@@ -271,7 +271,7 @@ impl Cell {
             let Some(known) = tape.known else { continue };
             if self.idb.management(known.id)?.is_other_cells() {
                 self.idb.set_medium_adopted(known.id, now_us())?;
-                self.bring_back(known.id, None, &Ears::new(&Silent))?;
+                self.bring_back(known.id, None, &SessionLog::new(&Silent))?;
                 adopted.push(self.media_show(&known.id.to_string())?);
             }
         }

@@ -15,7 +15,7 @@ use crate::media::Condition;
 use crate::report::DrillReport;
 use crate::report::{INPUT_SIZE, NO_FILES};
 use crate::session::refused::{RefusedNow, age_text};
-use crate::session::{Ears, host, now_us, rfc3339};
+use crate::session::{SessionLog, host, now_us, rfc3339};
 use crate::versions::away_media::AwayMedium;
 use crate::versions::damaged::{Unsound, UnsoundVersions, damaged_text, read_again_text};
 use crate::versions::lacking::{Lacking, Said, paths_text, said_of};
@@ -428,7 +428,7 @@ impl Cell {
         version: VersionId,
         name: &str,
         rows: impl FnOnce() -> Option<u64>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         if let Some(why) = self.lost_of(version)? {
             let all = self.writer_of(version)?.map_or(0, |s| s.files);
@@ -437,10 +437,10 @@ impl Cell {
                 Some(n) => format!("{n} of its {all} files lack"),
             };
             let text = format!("it is not whole, and {how_many} that nobody can name: {why}");
-            ears.say(Code::Missing, "cell", name, text);
+            log.say(Code::Missing, "cell", name, text);
         }
         if let Some(lacks) = self.lacks(version)? {
-            ears.say(Code::LostData, "cell", name, lacks);
+            log.say(Code::LostData, "cell", name, lacks);
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::error::{CellError, Result};
 use crate::media::exported;
 use crate::report::AwayReport;
 use crate::report::Report;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// What lies on media that are away, while it is found.
 #[derive(Default)]
@@ -41,14 +41,14 @@ impl AwayFiles {
     }
 
     /// Says a line of each medium.
-    pub fn say(&self, cell: &Cell, ears: &Ears<'_>) -> Result<Vec<AwayReport>> {
+    pub fn say(&self, cell: &Cell, log: &SessionLog<'_>) -> Result<Vec<AwayReport>> {
         let mut all = Vec::new();
         for Found { medium, why, files, bytes } in self.0.lock().iter() {
             let named = named(cell, *medium, why)?;
             let s = if *files == 1 { "" } else { "s" };
             let text =
                 format!("{} file{s}, {}: on {}", grouped(*files), size_text(*bytes), named.text);
-            ears.say(Code::Away, "media agent", &named.report.label, text);
+            log.say(Code::Away, "media agent", &named.report.label, text);
             all.push(AwayReport { files: *files, bytes: *bytes, ..named.report });
         }
         Ok(all)
@@ -73,14 +73,14 @@ impl AwaySegments {
     }
 
     /// Says a line of each medium.
-    pub fn say(&self, cell: &Cell, ears: &Ears<'_>) -> Result<Vec<AwayReport>> {
+    pub fn say(&self, cell: &Cell, log: &SessionLog<'_>) -> Result<Vec<AwayReport>> {
         let mut all = Vec::new();
         for (medium, why, segments, bytes) in &self.0 {
             let named = named(cell, *medium, why)?;
             let s = if *segments == 1 { "" } else { "s" };
             let (n, size) = (grouped(*segments), size_text(*bytes));
             let text = format!("{n} segment{s}, {size}: on {}", named.text);
-            ears.say(Code::Away, "media agent", &named.report.label, text);
+            log.say(Code::Away, "media agent", &named.report.label, text);
             all.push(AwayReport { bytes: *bytes, ..named.report });
         }
         Ok(all)

@@ -20,7 +20,7 @@ use crate::error::{CellError, Result, chain, plain};
 use crate::media::{at_other_host, lacking_tapes, recall};
 use crate::reading::unread::{is_far, not_now, of_way};
 use crate::session::lease::Reading;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// Of a segment, a place that could not give all, and the place that gave what it lacks.
 #[derive(Debug)]
@@ -156,9 +156,9 @@ impl OpenMedia<'_> {
     }
 
     /// Says what had to be made up for on the media that were read.
-    pub fn say_problems(&self, ears: &Ears<'_>) {
+    pub fn say_problems(&self, log: &SessionLog<'_>) {
         self.open.lock().values().for_each(|medium| {
-            Cell::say_problems(medium, ears);
+            Cell::say_problems(medium, log);
         });
     }
 

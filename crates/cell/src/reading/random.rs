@@ -13,7 +13,7 @@ use capstan_format::record::SessionLabel;
 use capstan_media_agent::read::frames::FrameReader;
 
 use crate::error::{CellError, Result, chain};
-use crate::reading::replicas::Spares;
+use crate::reading::replicas::Replicas;
 use crate::reading::version::VersionView;
 
 /// Streams that are kept open; each costs a block and a frame.
@@ -71,8 +71,8 @@ pub(crate) struct AnyFrames<'a> {
     spans: Spans,
     /// Used last, last.
     open: Vec<Open>,
-    spares: Spares,
-    spare: Vec<u8>,
+    replicas: Replicas,
+    replica: Vec<u8>,
     /// The index that [`Self::backed`] looked into last, where that is not open.
     planned: Option<(StreamId, u32, Arc<Vec<FramePlace>>)>,
     /// Why segments that were looked for are on media that are away only, or that they are not.
@@ -125,8 +125,8 @@ impl<'a> AnyFrames<'a> {
             view,
             spans,
             open: Vec::new(),
-            spares: Spares::default(),
-            spare: Vec::new(),
+            replicas: Replicas::default(),
+            replica: Vec::new(),
             planned: None,
             away: HashMap::new(),
         }
@@ -174,9 +174,9 @@ impl<'a> AnyFrames<'a> {
                 open(&StoredFrame { label, header, stored }).is_ok()
             };
             let text = || why.text().to_owned();
-            let spare = &mut self.spare;
-            let found = self.spares.frame_at(view, place, stream, at, spare, &text, &mut good);
-            match (found, self.spares.away.take(), &why) {
+            let replica = &mut self.replica;
+            let found = self.replicas.frame_at(view, place, stream, at, replica, &text, &mut good);
+            match (found, self.replicas.away.take(), &why) {
                 (Some(header), ..) => Ok(header),
                 (None, Some(away), Lack::Damaged(_)) => Err(damaged(&away)),
                 _ => Err(why),

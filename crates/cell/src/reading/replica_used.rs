@@ -6,7 +6,7 @@ use capstan_format::id::MediumId;
 
 use crate::reading::known_media::{OpenMedia, Stood};
 use crate::report::{Replica, Report};
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 impl OpenMedia<'_> {
     /// Takes note that a segment, or a frame of it, was had at `used`, and why not where it was looked for first.
@@ -30,12 +30,12 @@ impl OpenMedia<'_> {
     }
 
     /// Says what replicas were used for, and puts it into the report.
-    pub(crate) fn say_replicas(&self, ears: &Ears<'_>, report: &mut Report) {
-        report.replicas.append(&mut self.take_replicas(ears));
+    pub(crate) fn say_replicas(&self, log: &SessionLog<'_>, report: &mut Report) {
+        report.replicas.append(&mut self.take_replicas(log));
     }
 
     /// Says what replicas were used for since it was asked.
-    pub(crate) fn take_replicas(&self, ears: &Ears<'_>) -> Vec<Replica> {
+    pub(crate) fn take_replicas(&self, log: &SessionLog<'_>) -> Vec<Replica> {
         let mut noted = std::mem::take(&mut *self.replicas.lock());
         noted.sort_by_key(|s| (s.first.1, s.first.2));
         let mut replicas = Vec::new();
@@ -49,7 +49,7 @@ impl OpenMedia<'_> {
                 used,
                 frames: stood.frames,
             };
-            ears.say(Code::ReplicaUsed, "media agent", &replica.medium, replica.text());
+            log.say(Code::ReplicaUsed, "media agent", &replica.medium, replica.text());
             replicas.push(replica);
         }
         replicas

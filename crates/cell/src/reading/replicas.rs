@@ -20,7 +20,7 @@ use crate::error::{CellError, Result, chain};
 use crate::reading::known_media::OpenMedia;
 use crate::reading::unread::told;
 use crate::reading::version::VersionView;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 impl VersionView<'_> {
     /// Opens the first place of a segment's data that can be, and says what lies where there.
@@ -217,9 +217,9 @@ impl OpenMedia<'_> {
         )))
     }
     /// Says it of a version where names of it are lost.
-    pub fn say_names_lost(&self, name: &str, ears: &Ears<'_>) {
+    pub fn say_names_lost(&self, name: &str, log: &SessionLog<'_>) {
         if let Some(e) = self.names_lost() {
-            ears.say(Code::Damaged, "media agent", name, chain(&e));
+            log.say(Code::Damaged, "media agent", name, chain(&e));
         }
     }
 }
@@ -234,13 +234,13 @@ fn unreadable_names(path: &str, segment: SegmentId) -> CellError {
 
 /// Frames from the other places of a segment; the place that had one last is kept open.
 #[derive(Default)]
-pub(crate) struct Spares {
+pub(crate) struct Replicas {
     open: Option<(Place, SegmentReader, Arc<Contents>)>,
     /// Why a place could not be read that may have the frame which was asked for last, where nothing is wrong with what is there.
     pub away: Option<CellError>,
 }
 
-impl Spares {
+impl Replicas {
     /// The frame of a stream that has its logical byte `at`, from any place that has it undamaged; its stored bytes are
     /// left in `stored`. `why` says what is wrong where it was looked for first; `good` judges it further.
     #[expect(

@@ -14,7 +14,7 @@ use capstan_media_agent::read::segment::SegmentReader;
 use parking_lot::Mutex;
 
 use crate::reading::random::unread;
-use crate::reading::replicas::Spares;
+use crate::reading::replicas::Replicas;
 use crate::reading::version::VersionView;
 
 /// What is wrong where no frame has a byte of a stream.
@@ -32,8 +32,8 @@ pub(crate) struct SegmentFrames<'a> {
     index: Vec<FramePlace>,
     /// Where in the index the last frame was.
     at: usize,
-    spares: &'a mut Spares,
-    spare: Vec<u8>,
+    replicas: &'a mut Replicas,
+    replica: Vec<u8>,
     /// Takes the segment where a frame was damaged where it was looked for first.
     hurt: &'a Mutex<HashSet<usize>>,
 }
@@ -44,7 +44,7 @@ impl<'a> SegmentFrames<'a> {
         (view, segment): (&'a VersionView<'a>, usize),
         (reader, layout): (&SegmentReader, &Contents),
         stream: &StreamContents,
-        spares: &'a mut Spares,
+        replicas: &'a mut Replicas,
         hurt: &'a Mutex<HashSet<usize>>,
     ) -> Self {
         let index = layout.streams.iter().find(|s| s.stream == stream.stream);
@@ -58,8 +58,8 @@ impl<'a> SegmentFrames<'a> {
             frames: FrameReader::of(reader, layout, stream.stream),
             index: index.iter().filter(|p| p.logical_frame).copied().collect(),
             at: 0,
-            spares,
-            spare: Vec::new(),
+            replicas,
+            replica: Vec::new(),
             hurt,
         }
     }
@@ -125,13 +125,13 @@ impl FramePort for SegmentFrames<'_> {
             open(&StoredFrame { label, header, stored }).is_ok()
         };
         let why = || gap.why.text().to_owned();
-        let (view, place, spare) = (self.view, self.place, &mut self.spare);
-        let found = self.spares.frame_at(view, place, stream, at, spare, &why, &mut good);
+        let (view, place, replica) = (self.view, self.place, &mut self.replica);
+        let found = self.replicas.frame_at(view, place, stream, at, replica, &why, &mut good);
         if let Some(header) = found {
             return Ok(header);
         }
         // What could not be read now, and may have it, comes before what is damaged.
-        if let (Lack::Damaged(_), Some(away)) = (&gap.why, self.spares.away.take()) {
+        if let (Lack::Damaged(_), Some(away)) = (&gap.why, self.replicas.away.take()) {
             gap.why = unread(&away);
         }
         Err(gap)

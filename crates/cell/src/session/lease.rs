@@ -19,7 +19,7 @@ use crate::error::{CellError, Result};
 use crate::observe::Stop;
 use crate::process::keeper::{Keeper, lease_name};
 use crate::process::{Sight, begun, look_at, place};
-use crate::session::{Ears, host, now_us};
+use crate::session::{SessionLog, host, now_us};
 
 /// How leases are given.
 #[derive(Debug, Clone, Copy)]
@@ -145,10 +145,10 @@ impl Cell {
     }
 
     /// Ends the leases of processes that died, before something is removed that might be read.
-    pub(crate) fn end_dead_leases(&self, ears: &Ears<'_>, stop: &Stop) -> Result<()> {
+    pub(crate) fn end_dead_leases(&self, log: &SessionLog<'_>, stop: &Stop) -> Result<()> {
         let mut tell = |reader: &Reader| {
             let text = format!("waiting until it is seen whether {} still reads", reader.who());
-            ears.say(Code::IsRead, "cell", &reader.host, text);
+            log.say(Code::IsRead, "cell", &reader.host, text);
         };
         Ok(end_dead(&self.idb, TERMS, &mut tell, &|| stop.0.load(Relaxed))?)
     }

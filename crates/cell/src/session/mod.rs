@@ -122,12 +122,12 @@ const OF_MEDIA: [&str; 4] = [
 ];
 
 /// Collects a session's messages for its report and passes them on.
-pub(crate) struct Ears<'a> {
+pub(crate) struct SessionLog<'a> {
     observer: &'a dyn Observer,
     errors: Mutex<(u64, Vec<ReportError>)>,
 }
 
-impl<'a> Ears<'a> {
+impl<'a> SessionLog<'a> {
     pub fn new(observer: &'a dyn Observer) -> Self {
         Self { observer, errors: Mutex::default() }
     }
@@ -158,7 +158,7 @@ impl<'a> Ears<'a> {
     }
 
     /// Takes over what was said elsewhere, as said here too.
-    pub fn also(&self, other: &Ears<'_>) {
+    pub fn also(&self, other: &SessionLog<'_>) {
         let (count, said) = other.errors().clone();
         let mut errors = self.errors();
         errors.0 += count;
@@ -181,7 +181,7 @@ impl<'a> Ears<'a> {
     }
 }
 
-impl Listener for Ears<'_> {
+impl Listener for SessionLog<'_> {
     fn message(&self, message: Message) {
         // Files in use and files that changed are for the reader of the report, though they are no errors.
         if message.code.row().2 >= Severity::Warning {

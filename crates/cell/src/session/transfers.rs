@@ -5,14 +5,14 @@ use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 
 use crate::report::Report;
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::session::watch::{self, Seen, Watched};
 
 /// Runs what moves frames, watched. `total` bytes are expected.
 pub(crate) fn watched<T>(
     waits: &Waits,
     meters: &Meters,
-    ears: &Ears<'_>,
+    log: &SessionLog<'_>,
     total: u64,
     run: impl FnOnce() -> T,
 ) -> (T, Option<Seen>) {
@@ -26,7 +26,7 @@ pub(crate) fn watched<T>(
             p.bytes = meters.of(Stage::Source).read().bytes;
             p.bytes_expected = total;
         },
-        each: &|p| ears.progress(p),
+        each: &|p| log.progress(p),
     };
     watch::watched(&watched, run)
 }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::Cell;
 use crate::error::chain;
 use crate::media::WriteFailure;
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::supply::tapes::Supply;
 use crate::supply::unfit::{HAS_FAILED, IS_FULL, PassedOver};
 
@@ -36,10 +36,10 @@ struct State {
 
 impl Moves {
     /// Says the changes that were not said yet.
-    pub fn say(&self, ears: &Ears<'_>) {
+    pub fn say(&self, log: &SessionLog<'_>) {
         let unsaid = std::mem::take(&mut self.0.lock().unsaid);
         for (code, of, text) in unsaid {
-            ears.say(code, "media agent", &of, text);
+            log.say(code, "media agent", &of, text);
         }
     }
 

@@ -5,11 +5,11 @@ use capstan_idb::{Status, Version};
 
 use crate::Cell;
 use crate::error::Result;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 impl Cell {
     /// Says it of a version that is not complete, and how to see what it lacks.
-    pub(crate) fn say_incomplete(&self, version: &Version, ears: &Ears<'_>) -> Result<()> {
+    pub(crate) fn say_incomplete(&self, version: &Version, log: &SessionLog<'_>) -> Result<()> {
         if version.is_complete_by(None) {
             return Ok(());
         }
@@ -32,7 +32,7 @@ impl Cell {
         let text = format!(
             "{shown} is incomplete: its session {ended}, so the files lack that it had not committed by then; {compared}"
         );
-        ears.say(Code::Incomplete, "cell", &name, text);
+        log.say(Code::Incomplete, "cell", &name, text);
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::Cell;
 use crate::error::Result;
-use crate::session::{ERRORS_LISTED, Ears};
+use crate::session::{ERRORS_LISTED, SessionLog};
 
 /// What a backup says of a path that it did not find, could not list or open, or left out as it was locked: of it a version has what
 /// its base has.
@@ -107,8 +107,8 @@ impl Said {
     }
 
     /// What a session said so far.
-    pub fn so_far(ears: &Ears<'_>) -> Self {
-        Self::of(ears.errors().1.iter().map(|e| (e.code, e.path.as_str())), ERRORS_LISTED)
+    pub fn so_far(log: &SessionLog<'_>) -> Self {
+        Self::of(log.errors().1.iter().map(|e| (e.code, e.path.as_str())), ERRORS_LISTED)
     }
 
     /// The same where it is known of which files the version has a part: of the others that cannot be read it has what its base has.

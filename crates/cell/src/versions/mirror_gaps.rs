@@ -14,7 +14,7 @@ use capstan_idb::Segment;
 use crate::Cell;
 use crate::error::Result;
 use crate::media::libraries::libraries_for;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// What has all of a version or not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -110,10 +110,10 @@ impl Cell {
         &self,
         version: VersionId,
         name: &str,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         for text in self.mirrors_behind(version)? {
-            ears.say(Code::MirrorBehind, "cell", name, text);
+            log.say(Code::MirrorBehind, "cell", name, text);
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::request::{Keep, VersionName};
 use crate::session::local;
-use crate::session::{Ears, now_us, writes_versions};
+use crate::session::{SessionLog, now_us, writes_versions};
 
 /// How a version is named: by its object, or by a session alone, as where the object's name stays encrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,9 +189,9 @@ impl Keep {
 }
 
 /// Says that a lock that was asked for is not there, which is an error of the session.
-pub(crate) fn say_not_locked(ears: &Ears<'_>, name: &str, e: &CellError) {
+pub(crate) fn say_not_locked(log: &SessionLog<'_>, name: &str, e: &CellError) {
     let text = format!("the version is complete but not locked: {}", crate::error::chain(e));
-    ears.say(Code::NotLocked, "cell", name, text);
+    log.say(Code::NotLocked, "cell", name, text);
 }
 
 pub(crate) fn not_past(protection: Protection) -> Result<()> {

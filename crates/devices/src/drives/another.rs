@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use capstan_tape::{Changer, DriveSession, TapeError, leaving};
 
-use super::deck::Deck;
 use super::fitting::Fitting;
+use super::loaded::LoadedDrive;
 use super::mount::Tape;
 use super::moves::{Another, Left};
 
@@ -52,9 +52,9 @@ enum Holder {
 impl Tape {
     /// Takes the tape out of a drive that cannot read it, if another drive is to try: one that takes the tape and did not fail. One
     /// that others have is waited for, while the tape lies in its slot.
-    pub(super) fn leave_drive(&self, deck: &mut Option<Deck>, why: &TapeError) -> Another {
+    pub(super) fn leave_drive(&self, loaded: &mut Option<LoadedDrive>, why: &TapeError) -> Another {
         let Some((number, unsynced)) =
-            deck.as_ref().and_then(|deck| Some((deck.drive_number()?, deck.is_unsynced())))
+            loaded.as_ref().and_then(|loaded| Some((loaded.drive_number()?, loaded.is_unsynced())))
         else {
             return Another::None;
         };
@@ -85,9 +85,9 @@ impl Tape {
             }
             Chance::Never => return Another::None,
         }
-        let Some(mut deck) = deck.take() else { return Another::None };
+        let Some(mut loaded) = loaded.take() else { return Another::None };
         self.moves.is_in(None);
-        Another::Tries(Box::new(Left { drive: number, session: deck.session(), what }))
+        Another::Tries(Box::new(Left { drive: number, session: loaded.session(), what }))
     }
 
     /// Notes that a drive could not read it. Whether no other one is to try: two drives could not, and not all of them are suspect; or
@@ -131,7 +131,7 @@ impl Tape {
             let is_there = other.library == self.library
                 && !std::ptr::eq(&*other, self)
                 && other.moves.drive.load(Relaxed) == number
-                && other.deck.try_lock().is_none_or(|deck| deck.is_some());
+                && other.loaded.try_lock().is_none_or(|loaded| loaded.is_some());
             if is_there {
                 let is_written = other.pinned.load(Relaxed);
                 return Some(if is_written { Holder::Written } else { Holder::Read(other) });
@@ -194,12 +194,12 @@ impl Tape {
         if self.pinned.load(Relaxed) {
             return GivesUp::Never;
         }
-        match self.deck.try_lock() {
-            Some(deck) if deck.is_some() && !at_once && !self.moves.is_idle() => GivesUp::Later,
-            Some(mut deck) => {
-                if let Some(deck) = deck.take() {
+        match self.loaded.try_lock() {
+            Some(loaded) if loaded.is_some() && !at_once && !self.moves.is_idle() => GivesUp::Later,
+            Some(mut loaded) => {
+                if let Some(loaded) = loaded.take() {
                     self.moves.is_in(None);
-                    self.tapes.note_past(deck);
+                    self.tapes.note_past(loaded);
                 }
                 GivesUp::Now
             }

@@ -5,7 +5,7 @@ use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{MediumHeader, decode_record};
 use capstan_tape::{Changer, Spot, TapeError};
 
-use super::deck::{Deck, Found};
+use super::loaded::{Found, LoadedDrive};
 use super::{HEADER_FILE, LONGEST};
 use crate::state::HostState;
 use crate::state::operator::Refused;
@@ -48,7 +48,7 @@ pub(crate) fn awaited(
     state: &HostState,
     library: &mut dyn Changer,
     wanted: &Wanted,
-) -> Result<Deck, TapeError> {
+) -> Result<LoadedDrive, TapeError> {
     let name = library.name().to_owned();
     let tape = format!("tape '{}'", wanted.label);
     state.requests.insist(&name, &tape, &mut || {
@@ -57,16 +57,16 @@ pub(crate) fn awaited(
             e => Refused::Failed(e),
         })?;
         let spool = state.spool.lock().clone();
-        let mut deck = Deck::new(drive, None, spool.as_ref()).called(&wanted.label);
-        let why = match header_of(&mut deck) {
-            Ok(Some(header)) if header.medium == wanted.medium => return Ok(deck),
+        let mut loaded = LoadedDrive::new(drive, None, spool.as_ref()).called(&wanted.label);
+        let why = match header_of(&mut loaded) {
+            Ok(Some(header)) if header.medium == wanted.medium => return Ok(loaded),
             Ok(Some(header)) => wanted.another(&header),
             Ok(None) => "the tape in it is not one of Capstan".to_owned(),
             Err(e @ TapeError::NoTape { .. }) => return Err(Refused::Empty(e)),
             Err(e) if e.blames_tape() => format!("the tape in it cannot be read ({e})"),
             Err(e) => return Err(Refused::Failed(e)),
         };
-        drop(deck);
+        drop(loaded);
         if state.requests.is_there() {
             library.unload_drive(DRIVE).map_err(Refused::Failed)?;
         }
@@ -76,9 +76,9 @@ pub(crate) fn awaited(
 }
 
 /// What a tape says it is, if it is one of ours.
-fn header_of(deck: &mut Deck) -> Result<Option<MediumHeader>, TapeError> {
+fn header_of(loaded: &mut LoadedDrive) -> Result<Option<MediumHeader>, TapeError> {
     let spot = Spot { file: HEADER_FILE, block: 0, object: None };
-    match deck.block(spot, LONGEST, &|_| true) {
+    match loaded.block(spot, LONGEST, &|_| true) {
         Ok(Found::Block(block)) => {
             Ok(decode_record(BlockKind::MediumHeader, block).ok().map(|(_, header)| header))
         }

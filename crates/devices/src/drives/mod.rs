@@ -1,7 +1,7 @@
 //! Tapes in drives.
 //!
 //! [`Tapes`] are those that a host uses. [`mount`] gets a tape into a drive when it is first needed: [`bring`] has the robot bring it to a
-//! drive that [fits](`fitting`), or [`by_hand`] waits until somebody has put it into a drive that stands alone. A [`deck`] is a drive with
+//! drive that [fits](`fitting`), or [`by_hand`] waits until somebody has put it into a drive that stands alone. A [loaded drive](`loaded`) is a drive with
 //! a tape in it, which has what [`passed`] by; several who read stay [`abreast`]. Where a drive cannot
 //! read a tape, [`another`] one tries; [`moves`] has what is known of such.
 
@@ -9,8 +9,8 @@ mod abreast;
 mod another;
 mod bring;
 mod by_hand;
-pub(crate) mod deck;
 pub(crate) mod fitting;
+pub(crate) mod loaded;
 pub(crate) mod mount;
 pub(crate) mod moves;
 mod nameless;
@@ -32,7 +32,7 @@ use capstan_tape::changer::Held;
 use capstan_tape::{DriveSession, TapeError};
 use parking_lot::Mutex;
 
-use self::deck::Deck;
+use self::loaded::LoadedDrive;
 use self::moves::Doubts;
 use crate::address::{Address, LibraryName, TapeAddress};
 use crate::state::HostState;
@@ -101,8 +101,8 @@ impl Tapes {
     }
 
     /// Gives a drive back, and keeps what it did.
-    pub(crate) fn note_past(&self, mut deck: Deck) {
-        self.note_session(deck.session());
+    pub(crate) fn note_past(&self, mut loaded: LoadedDrive) {
+        self.note_session(loaded.session());
     }
 
     /// What drives did, of tapes that were read and given up, since that was asked.

@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use super::abreast::Abreast;
 use super::bring::{Bringing, Kept, no_drive};
 use super::by_hand::awaited;
-use super::deck::Deck;
 use super::fitting::Fitting;
+use super::loaded::LoadedDrive;
 use super::moves::{Another, Moves};
 use super::{Tapes, Wanted};
 use crate::address::{Address, LibraryName, TapeAddress};
@@ -47,7 +47,7 @@ impl Trial {
     /// Tries that medium.
     pub(crate) fn of(of: &Arc<Tapes>, medium: &Address) -> Self {
         let tapes: Vec<_> = medium.tapes().iter().map(|tape| Tape::of(of, tape)).collect();
-        let is_unloaded = |tape: &&Arc<Tape>| tape.deck.try_lock().is_some_and(|d| d.is_none());
+        let is_unloaded = |tape: &&Arc<Tape>| tape.loaded.try_lock().is_some_and(|d| d.is_none());
         let loaded = tapes.iter().filter(is_unloaded).cloned().collect();
         for tape in &tapes {
             tape.trials.fetch_add(1, Relaxed);
@@ -79,7 +79,7 @@ pub struct Tape {
     pub(crate) barcode: Option<String>,
     /// Which medium is to be in a drive that stands alone; whatever is in it, if neither is given.
     wanted: Option<Wanted>,
-    pub(crate) deck: Mutex<Option<Deck>>,
+    pub(crate) loaded: Mutex<Option<LoadedDrive>>,
     /// Where its readers are.
     pub(crate) abreast: Abreast,
     /// It is written: it is not unloaded for another.
@@ -138,7 +138,7 @@ impl Tape {
             drive,
             barcode,
             wanted,
-            deck: Mutex::default(),
+            loaded: Mutex::default(),
             abreast: Abreast::default(),
             pinned: AtomicBool::new(false),
             patient: AtomicBool::new(false),
@@ -156,7 +156,7 @@ impl Tape {
     pub(crate) fn in_drive(tapes: &Arc<Tapes>, drive: Box<dyn TapeDrive>) -> Arc<Self> {
         let library = LibraryName::Virtual("test".into());
         let tape = Self::new(tapes.clone(), library, None, None, None);
-        *tape.deck.lock() = Some(Deck::new(drive, None, None));
+        *tape.loaded.lock() = Some(LoadedDrive::new(drive, None, None));
         Arc::new(tape)
     }
 
@@ -191,7 +191,7 @@ impl Tape {
 
     /// Whether it is in a drive of the host now, and nobody is at it.
     pub(crate) fn is_loaded(&self) -> bool {
-        self.deck.try_lock().is_some_and(|deck| deck.is_some())
+        self.loaded.try_lock().is_some_and(|loaded| loaded.is_some())
     }
 
     /// Has it waited for where others have it, or all drives, as long as it is only read.
@@ -225,9 +225,9 @@ impl Tape {
         self.pinned.store(false, Release);
         // Whoever uses it next looks where it is: it may lie in its slot again.
         if self.lost.swap(false, AcqRel)
-            && let Some(mut deck) = self.deck.try_lock()
+            && let Some(mut loaded) = self.loaded.try_lock()
         {
-            *deck = None;
+            *loaded = None;
         }
     }
 
@@ -236,39 +236,39 @@ impl Tape {
     /// before it counts as the tape's.
     pub fn with<R>(
         &self,
-        mut work: impl FnMut(&mut Deck) -> Result<R, TapeError>,
+        mut work: impl FnMut(&mut LoadedDrive) -> Result<R, TapeError>,
     ) -> Result<R, TapeError> {
-        let mut deck = self.deck.lock();
+        let mut loaded = self.loaded.lock();
         if self.pinned.load(Relaxed) && self.only_read.swap(false, Relaxed) {
-            *deck = None;
+            *loaded = None;
         }
         self.used.store(1 + self.tapes.uses.fetch_add(1, Relaxed), Relaxed);
         self.moves.begin();
-        let done = self.do_in_drives(&mut deck, &mut work);
+        let done = self.do_in_drives(&mut loaded, &mut work);
         self.moves.end();
         done
     }
 
     fn do_in_drives<R>(
         &self,
-        deck: &mut Option<Deck>,
-        work: &mut dyn FnMut(&mut Deck) -> Result<R, TapeError>,
+        loaded: &mut Option<LoadedDrive>,
+        work: &mut dyn FnMut(&mut LoadedDrive) -> Result<R, TapeError>,
     ) -> Result<R, TapeError> {
         let (mut tries, mut left) = (0, None);
         loop {
             let mut at_work = None;
-            let mut work = |deck: &mut Deck| {
-                at_work = Some(deck.drive_number());
-                work(deck)
+            let mut work = |loaded: &mut LoadedDrive| {
+                at_work = Some(loaded.drive_number());
+                work(loaded)
             };
-            let mut done = self.once(deck, &mut work);
+            let mut done = self.once(loaded, &mut work);
             let was_at_work = at_work.is_some();
             match (&done, left.take()) {
                 (Err(e @ (TapeError::Medium { .. } | TapeError::BadTape { .. })), before)
                     if was_at_work =>
                 {
                     self.note_left(before, None);
-                    match self.leave_drive(deck, e) {
+                    match self.leave_drive(loaded, e) {
                         Another::Tries(of) => {
                             left = Some(of);
                             continue;
@@ -281,13 +281,13 @@ impl Tape {
                     return Err(self.waited_in_vain(before, busy));
                 }
                 (_, before) => {
-                    let reads = deck.as_ref().filter(|_| was_at_work);
-                    self.note_left(before, reads.and_then(Deck::drive_number));
+                    let reads = loaded.as_ref().filter(|_| was_at_work);
+                    self.note_left(before, reads.and_then(LoadedDrive::drive_number));
                 }
             }
             // A tape that is written stays where it is. One that could not be loaded is told at once.
             let is_again = tries < TRIES_IN_DRIVES
-                && deck.is_none()
+                && loaded.is_none()
                 && done.as_ref().is_err_and(TapeError::blames_drive)
                 && (at_work.is_some() || tries > 0);
             if !is_again {
@@ -304,11 +304,11 @@ impl Tape {
 
     fn once<R>(
         &self,
-        deck: &mut Option<Deck>,
-        work: &mut dyn FnMut(&mut Deck) -> Result<R, TapeError>,
+        loaded: &mut Option<LoadedDrive>,
+        work: &mut dyn FnMut(&mut LoadedDrive) -> Result<R, TapeError>,
     ) -> Result<R, TapeError> {
-        let done = match &mut *deck {
-            Some(deck) => work(deck),
+        let done = match &mut *loaded {
+            Some(loaded) => work(loaded),
             none => {
                 self.loading.store(true, Relaxed);
                 let loaded = self.load();
@@ -316,7 +316,7 @@ impl Tape {
                 work(none.insert(loaded?))
             }
         };
-        if deck.as_mut().is_some_and(Deck::has_read_again) {
+        if loaded.as_mut().is_some_and(LoadedDrive::has_read_again) {
             let medium = self.wanted.as_ref().map(|wanted| wanted.medium);
             self.tapes.state.ledger.note_read_again(medium, self.library(), self.barcode());
         }
@@ -328,13 +328,13 @@ impl Tape {
             self.lost.store(true, Release);
         }
         if is_empty || failed && !self.pinned.load(Relaxed) {
-            *deck = None;
+            *loaded = None;
         }
         done
     }
 
     /// Loads it. One that is read and is not in its library is waited for, as long as somebody is there to bring it.
-    fn load(&self) -> Result<Deck, TapeError> {
+    fn load(&self) -> Result<LoadedDrive, TapeError> {
         let is_tried = self.trials.load(Relaxed) > 0;
         let is_read = self.patient.load(Relaxed) && !self.pinned.load(Relaxed) && !is_tried;
         let Some(barcode) = self.barcode.as_deref().filter(|_| is_read) else {
@@ -358,7 +358,7 @@ impl Tape {
         )
     }
 
-    fn load_if_there(&self) -> Result<Deck, TapeError> {
+    fn load_if_there(&self) -> Result<LoadedDrive, TapeError> {
         let _waits = self.tapes.state.waits.begin();
         let mut wait = self.tapes.state.queue.wait();
         loop {
@@ -386,15 +386,15 @@ impl Tape {
     /// read.
     pub(crate) fn give_back(&self, report: bool) {
         if !self.pinned.load(Relaxed)
-            && let Some(mut deck) = self.deck.try_lock()
-            && let Some(deck) = deck.take()
+            && let Some(mut loaded) = self.loaded.try_lock()
+            && let Some(loaded) = loaded.take()
             && report
         {
-            self.tapes.note_past(deck);
+            self.tapes.note_past(loaded);
         }
     }
 
-    fn load_now(&self) -> Result<Deck, TapeError> {
+    fn load_now(&self) -> Result<LoadedDrive, TapeError> {
         let loading = self.tapes.loading.lock().entry(self.library.clone()).or_default().clone();
         let _one = loading.lock();
         let mut library = self.tapes.state.library(&self.library)?;
@@ -420,9 +420,9 @@ impl Tape {
         Err(busy.unwrap_or_else(|| no_drive(&self.library.to_string(), &[])))
     }
 
-    fn deck(&self, drive: Box<dyn TapeDrive>, mount: Option<Mount>) -> Deck {
+    fn loaded(&self, drive: Box<dyn TapeDrive>, mount: Option<Mount>) -> LoadedDrive {
         let spool = self.tapes.state.spool.lock().clone();
-        Deck::new(drive, mount, spool.as_ref())
+        LoadedDrive::new(drive, mount, spool.as_ref())
     }
 
     fn needs_room(&self, e: &TapeError) -> bool {
@@ -431,7 +431,11 @@ impl Tape {
         matches!(e, TapeError::NoDriveFree { .. }) || e.is_busy() && has_one()
     }
 
-    fn mount(&self, library: &mut dyn Changer, kept: Option<&Kept>) -> Result<Deck, TapeError> {
+    fn mount(
+        &self,
+        library: &mut dyn Changer,
+        kept: Option<&Kept>,
+    ) -> Result<LoadedDrive, TapeError> {
         if let Some(barcode) = &self.barcode {
             let begun = Instant::now();
             let ours = if self.drive.is_none() { self.drives_of_others() } else { Vec::new() };
@@ -448,11 +452,11 @@ impl Tape {
             self.only_read.store(!fits.writes(number), Relaxed);
             let (library, barcode) = (self.library.to_string(), barcode.clone());
             let took = begun.elapsed();
-            return Ok(self.deck(drive, Some(Mount { library, drive: number, barcode, took })));
+            return Ok(self.loaded(drive, Some(Mount { library, drive: number, barcode, took })));
         }
         match &self.wanted {
             Some(wanted) => awaited(&self.tapes.state, library, wanted),
-            None => Ok(self.deck(library.open_drive(self.drive.unwrap_or(1))?, None)),
+            None => Ok(self.loaded(library.open_drive(self.drive.unwrap_or(1))?, None)),
         }
     }
 
@@ -467,7 +471,7 @@ impl Tape {
         let others = self.tapes.all();
         let of = |other: &Arc<Self>| {
             let same = other.library == self.library && !std::ptr::eq(&**other, self);
-            same.then(|| other.deck.try_lock()?.as_ref()?.drive_number()).flatten()
+            same.then(|| other.loaded.try_lock()?.as_ref()?.drive_number()).flatten()
         };
         others.iter().filter_map(of).collect()
     }
@@ -486,11 +490,12 @@ impl Tape {
         loop {
             let mut in_use = false;
             for other in others.iter().filter(same) {
-                match other.deck.try_lock() {
-                    Some(mut deck) => {
-                        if let Some(deck) = deck.take() {
-                            let kept = deck.drive_number().and_then(|n| Kept::of(library, n, LOOK));
-                            self.tapes.note_past(deck);
+                match other.loaded.try_lock() {
+                    Some(mut loaded) => {
+                        if let Some(loaded) = loaded.take() {
+                            let kept =
+                                loaded.drive_number().and_then(|n| Kept::of(library, n, LOOK));
+                            self.tapes.note_past(loaded);
                             return Some(kept);
                         }
                     }

@@ -9,7 +9,7 @@ use capstan_tape::{DriveSession, TapeError};
 
 use super::DeviceHost;
 use crate::address::{Address, LibraryName, TapeAddress};
-use crate::drives::deck::Deck;
+use crate::drives::loaded::LoadedDrive;
 use crate::drives::{Tape, Trial};
 
 impl DeviceHost {
@@ -28,8 +28,8 @@ impl DeviceHost {
     pub fn release_idle(&self) {
         let all = self.tapes().all();
         for tape in all.iter().filter(|tape| !tape.pinned.load(Relaxed)) {
-            if let Some(mut deck) = tape.deck.try_lock() {
-                *deck = None;
+            if let Some(mut loaded) = tape.loaded.try_lock() {
+                *loaded = None;
             }
         }
     }
@@ -55,7 +55,7 @@ impl DeviceHost {
         let mut sessions = self.tapes().take_past();
         let all = self.tapes().all();
         for tape in all.iter().filter(|tape| !tape.pinned.load(Relaxed)) {
-            sessions.extend(tape.deck.lock().as_mut().map(Deck::session));
+            sessions.extend(tape.loaded.lock().as_mut().map(LoadedDrive::session));
         }
         sessions
     }
@@ -70,7 +70,7 @@ impl DeviceHost {
         let library = address.resolved().library;
         let all = self.tapes().all();
         let idle = |tape: &&Arc<Tape>| tape.library == library && !tape.pinned.load(Relaxed);
-        all.iter().filter(idle).for_each(|tape| *tape.deck.lock() = None);
+        all.iter().filter(idle).for_each(|tape| *tape.loaded.lock() = None);
         self.library(&library)?.unload_drive(address.drive.unwrap_or(1))
     }
 
@@ -80,7 +80,7 @@ impl DeviceHost {
         for tape in
             tapes.iter().map(|of| Tape::of(self.tapes(), of)).filter(|tape| tape.is_loaded())
         {
-            if let Ok(room) = tape.with(|deck| Ok(deck.capacity().zip(deck.room()))) {
+            if let Ok(room) = tape.with(|loaded| Ok(loaded.capacity().zip(loaded.room()))) {
                 tape.note_used(medium, room);
             }
         }

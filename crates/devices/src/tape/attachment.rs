@@ -12,7 +12,7 @@ use capstan_tape::{DriveKey, Spot, TapeError};
 
 use super::{catalog_file, complete, data_file};
 use crate::DeviceError;
-use crate::drives::deck::{Deck, Found};
+use crate::drives::loaded::{Found, LoadedDrive};
 use crate::drives::{LONGEST, Tape};
 use crate::medium::NewAttachment;
 
@@ -25,9 +25,9 @@ type Key<'a> = Option<&'a DriveKey>;
 
 /// A block, if there is one at that place.
 fn block_at(tape: &Tape, key: Key<'_>, spot: Spot) -> Result<Option<Vec<u8>>, TapeError> {
-    tape.with(|deck| {
-        deck.use_key(key)?;
-        match deck.block(spot, LONGEST, &|_| true)? {
+    tape.with(|loaded| {
+        loaded.use_key(key)?;
+        match loaded.block(spot, LONGEST, &|_| true)? {
             Found::Block(block) => Ok(Some(block.to_vec())),
             Found::Filemark | Found::EndOfData => Ok(None),
         }
@@ -124,14 +124,14 @@ fn append_pinned(
     new: &NewAttachment,
     least: SegmentNumber,
 ) -> Result<SegmentNumber, DeviceError> {
-    let number = tape.with(|deck| {
-        if deck.is_write_protected() {
+    let number = tape.with(|loaded| {
+        if loaded.is_write_protected() {
             return Err(TapeError::WriteProtected { tape: tape.name() });
         }
-        let next = next_number(deck)?;
+        let next = next_number(loaded)?;
         for left_out in next.0..least.0 {
-            deck.mark(at(data_file(SegmentNumber(left_out)), 0))?;
-            deck.mark(at(catalog_file(SegmentNumber(left_out)), 0))?;
+            loaded.mark(at(data_file(SegmentNumber(left_out)), 0))?;
+            loaded.mark(at(catalog_file(SegmentNumber(left_out)), 0))?;
         }
         Ok(next.max(least))
     })?;
@@ -150,29 +150,29 @@ fn append_pinned(
     let first = header.encode().map_err(bad)?;
     let last = header.end(&new.contents).map_err(bad)?;
     let (data, end) = (data_file(number), catalog_file(number));
-    tape.with(|deck| {
-        deck.use_key(key)?;
-        deck.write(at(data, 0), &first)?;
+    tape.with(|loaded| {
+        loaded.use_key(key)?;
+        loaded.write(at(data, 0), &first)?;
         let mut blocks = 1;
         // Also behind the early warning: what has no room after all is torn, and the next writer overwrites it.
         for block in header.blocks(&new.contents) {
-            deck.write(at(data, blocks), &block)?;
+            loaded.write(at(data, blocks), &block)?;
             blocks += 1;
         }
-        deck.mark(at(data, blocks))?;
-        deck.write(at(end, 0), &last)?;
-        deck.mark(at(end, 1))?;
-        deck.sync()
+        loaded.mark(at(data, blocks))?;
+        loaded.write(at(end, 0), &last)?;
+        loaded.mark(at(end, 1))?;
+        loaded.sync()
     })?;
     Ok(number)
 }
 
 /// The number behind the last complete segment.
-fn next_number(deck: &mut Deck) -> Result<SegmentNumber, TapeError> {
-    let end = deck.end()?;
+fn next_number(loaded: &mut LoadedDrive) -> Result<SegmentNumber, TapeError> {
+    let end = loaded.end()?;
     if end.file == 0 {
         // Its header was written, and not ended.
-        deck.mark(Spot { block: 1, ..Spot::BEGIN })?;
+        loaded.mark(Spot { block: 1, ..Spot::BEGIN })?;
     }
     Ok(SegmentNumber(complete(end.file) + 1))
 }

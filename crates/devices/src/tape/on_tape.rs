@@ -14,7 +14,7 @@ use crate::medium::member_alone;
 
 /// Whether nothing was ever written to a tape.
 pub(crate) fn is_blank(host: &DeviceHost, address: &TapeAddress) -> Result<bool, DeviceError> {
-    let end = Tape::of(host.tapes(), address).with(|deck| deck.end())?;
+    let end = Tape::of(host.tapes(), address).with(|loaded| loaded.end())?;
     Ok((end.file, end.block) == (0, 0))
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn has_header_only(
     host: &DeviceHost,
     address: &TapeAddress,
 ) -> Result<bool, DeviceError> {
-    let end = Tape::of(host.tapes(), address).with(|deck| deck.end())?;
+    let end = Tape::of(host.tapes(), address).with(|loaded| loaded.end())?;
     Ok([(0, 1), (1, 0)].contains(&(end.file, end.block)))
 }
 
@@ -46,7 +46,7 @@ impl DeviceHost {
         if !tape.is_loaded() {
             return None;
         }
-        let end = tape.with(|deck| deck.end()).ok()?;
+        let end = tape.with(|loaded| loaded.end()).ok()?;
         if (end.file, end.block) == (0, 0) {
             return Some(OnTape::Blank);
         }
@@ -74,7 +74,7 @@ pub(super) fn refuse_used_but(
     address: &TapeAddress,
     may_go: &[MediumId],
 ) -> Result<(), DeviceError> {
-    if tape.with(|deck| Ok(deck.is_write_protected()))? {
+    if tape.with(|loaded| Ok(loaded.is_write_protected()))? {
         return Err(TapeError::WriteProtected { tape: tape.name() }.into());
     }
     if is_blank(host, address)? {

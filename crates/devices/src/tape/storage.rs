@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::{attachment, catalog_file, complete, data_file, failed};
 use crate::DeviceError;
 use crate::address::TapeAddress;
-use crate::drives::deck::Found;
+use crate::drives::loaded::Found;
 use crate::drives::passed::Shape;
 use crate::drives::{HEADER_FILE, LONGEST, Tape, WINDOW, Wanted};
 use crate::error::io_error;
@@ -141,7 +141,7 @@ impl Storage for TapeStorage {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        let end = self.tape.with(|deck| deck.end()).map_err(failed)?;
+        let end = self.tape.with(|loaded| loaded.end()).map_err(failed)?;
         let mut names = Vec::new();
         if (end.file, end.block) != (0, 0) {
             names.push(HEADER_NAME.to_owned());
@@ -162,9 +162,9 @@ impl Storage for TapeStorage {
         let spot = Spot { file: data_file(number), block: 0, object: None };
         // Without its key it is seen that there is a block, too.
         let key = self.key().ok().flatten();
-        let found = self.tape.with(|deck| {
-            deck.use_key(key.as_ref())?;
-            Ok(matches!(deck.block(spot, LONGEST, &|_| true)?, Found::Block(_)))
+        let found = self.tape.with(|loaded| {
+            loaded.use_key(key.as_ref())?;
+            Ok(matches!(loaded.block(spot, LONGEST, &|_| true)?, Found::Block(_)))
         });
         match found {
             Err(e) if e.blames_drive() => Err(failed(e)),
@@ -176,9 +176,9 @@ impl Storage for TapeStorage {
     fn segment_near_end(&self, number: SegmentNumber) -> io::Result<Option<SegmentId>> {
         let spot = Spot { file: catalog_file(number), block: 0, object: None };
         let key = self.key()?;
-        let found = self.tape.with(|deck| {
-            deck.use_key(key.as_ref())?;
-            Ok(match deck.block(spot, LONGEST, &|_| true)? {
+        let found = self.tape.with(|loaded| {
+            loaded.use_key(key.as_ref())?;
+            Ok(match loaded.block(spot, LONGEST, &|_| true)? {
                 Found::Block(block) => MaHeader::decode(block).ok().map(|header| header.segment),
                 Found::Filemark | Found::EndOfData => None,
             })
@@ -285,7 +285,7 @@ impl TapeStorage {
     /// The first block of the tape.
     pub fn header(&self) -> io::Result<Vec<u8>> {
         let spot = Spot { file: HEADER_FILE, block: 0, object: None };
-        let block = self.tape.with(|deck| match deck.block(spot, LONGEST, &|_| true)? {
+        let block = self.tape.with(|loaded| match loaded.block(spot, LONGEST, &|_| true)? {
             Found::Block(block) => Ok(Some(block.to_vec())),
             Found::Filemark | Found::EndOfData => Ok(None),
         });
@@ -393,26 +393,26 @@ impl SegmentFile {
         let most = (WINDOW / 2 / longest.max(1)) as u64;
         self.tape.abreast.come(self.reader, spot.file, block, most);
         let mut take = Some(take);
-        let found = self.tape.with(|deck| {
-            deck.use_key(self.key.as_ref())?;
+        let found = self.tape.with(|loaded| {
+            loaded.use_key(self.key.as_ref())?;
             // Where the tape has to wind it goes to the first block that anybody wants, and reads on.
-            if !deck.reads_on_to(spot, longest)
+            if !loaded.reads_on_to(spot, longest)
                 && let Some(first) = self.tape.abreast.first(spot.file)
                 && (1..block).contains(&first)
             {
-                let found = deck.block(self.spot(first), longest, &|b| self.is_block(first, b));
+                let found = loaded.block(self.spot(first), longest, &|b| self.is_block(first, b));
                 // What is wrong there is told to who wants it.
                 found.map(drop).or_else(|e| if e.blames_drive() { Err(e) } else { Ok(()) })?;
             }
-            let found = match deck.block(spot, longest, &|bytes| self.is_block(block, bytes))? {
+            let found = match loaded.block(spot, longest, &|bytes| self.is_block(block, bytes))? {
                 Found::Block(bytes) => take.take().map(|take| take(bytes)),
                 Found::Filemark | Found::EndOfData => None,
             };
-            Ok((found, deck.begin_of(spot.file)))
+            Ok((found, loaded.begin_of(spot.file)))
         });
         self.tape.abreast.served(self.reader);
         // Others that read take turns with that.
-        while let Ok(true) = self.tape.with(|deck| deck.read_ahead(longest)) {}
+        while let Ok(true) = self.tape.with(|loaded| loaded.read_ahead(longest)) {}
         match found {
             Ok((found, begin)) => {
                 let mut layout = self.layout.lock();
@@ -440,7 +440,7 @@ impl SegmentFile {
             return Ok(known);
         }
         let file = data_file(self.number);
-        if let Some(shape) = self.tape.with(|deck| Ok(deck.shape(file))).map_err(failed)? {
+        if let Some(shape) = self.tape.with(|loaded| Ok(loaded.shape(file))).map_err(failed)? {
             let known = (shape.first, shape.full);
             self.layout.lock().take(shape);
             return Ok(known);
@@ -463,11 +463,11 @@ impl SegmentFile {
         let file = catalog_file(self.number);
         let mut bytes: Vec<u8> = Vec::new();
         let mut last = 0;
-        let read = self.tape.with(|deck| {
+        let read = self.tape.with(|loaded| {
             bytes.clear();
-            deck.use_key(self.key.as_ref())?;
+            loaded.use_key(self.key.as_ref())?;
             for block in 0.. {
-                match deck.block(Spot { file, block, object: None }, LONGEST, &|_| true)? {
+                match loaded.block(Spot { file, block, object: None }, LONGEST, &|_| true)? {
                     Found::Block(found) if bytes.len() + found.len() <= CATALOG_MAX => {
                         last = bytes.len();
                         bytes.extend_from_slice(found);
@@ -498,8 +498,8 @@ impl SegmentFile {
         if is_whole {
             let keep = shape.clone();
             let file = data_file(self.number);
-            let kept = self.tape.with(|deck| {
-                deck.keep_shape(file, keep.clone());
+            let kept = self.tape.with(|loaded| {
+                loaded.keep_shape(file, keep.clone());
                 Ok(())
             });
             kept.map_err(failed)?;

@@ -19,7 +19,7 @@ use super::writer::TapeDevice;
 use crate::Device;
 use crate::address::{Address, SpoolPlan, TapeAddress};
 use crate::drives::Tape;
-use crate::drives::deck::{Deck, Found};
+use crate::drives::loaded::{Found, LoadedDrive};
 use crate::host::DeviceHost;
 use crate::medium::names::{SUFFIX, segment_name};
 use crate::medium::storage::{Recorded, Storage};
@@ -233,16 +233,16 @@ fn a_drive_is_asked_once_for_a_number_and_not_for_each_block() {
         Box::new(Noted { drive, kind: Kind::Whole, done: done.clone() }),
     );
     // Overwrites from the third segment on, as a writer that was there before does.
-    let found = tape.with(|deck| {
+    let found = tape.with(|loaded| {
         for file in [5, 7] {
             for block in 0..20 {
-                deck.write(Spot { file, block, object: None }, &[1; BLOCK])?;
+                loaded.write(Spot { file, block, object: None }, &[1; BLOCK])?;
             }
-            deck.mark(Spot { file, block: 20, object: None })?;
-            deck.mark(Spot { file: file + 1, block: 0, object: None })?;
+            loaded.mark(Spot { file, block: 20, object: None })?;
+            loaded.mark(Spot { file: file + 1, block: 0, object: None })?;
         }
-        deck.write(Spot { file: 9, block: 0, object: None }, &[1; BLOCK])?;
-        Ok(deck.begin_of(9))
+        loaded.write(Spot { file: 9, block: 0, object: None }, &[1; BLOCK])?;
+        Ok(loaded.begin_of(9))
     });
     assert_eq!(found.unwrap(), Some(objects[2] + 2 * 22));
     assert_eq!(*done.lock(), ["space 5 0", "position"]);
@@ -325,17 +325,17 @@ fn backhitches(dir: &Path, plan: Option<&SpoolPlan>) -> u64 {
         drive.sync().unwrap();
     }
     let half = BLOCK as f64 / (0.5 * 1.45e6);
-    let mut deck = Deck::new(Box::new(library.drive(1).unwrap()), None, plan);
+    let mut loaded = LoadedDrive::new(Box::new(library.drive(1).unwrap()), None, plan);
     for n in 0..READ_SLOWLY {
         let spot = Spot { file: 0, block: n.into(), object: None };
-        match deck.block(spot, BLOCK, &|_| true).unwrap() {
+        match loaded.block(spot, BLOCK, &|_| true).unwrap() {
             Found::Block(found) => assert_eq!(found, block(1, n)),
             _ => panic!("block {n} is not there"),
         }
-        while deck.read_ahead(BLOCK).unwrap() {}
+        while loaded.read_ahead(BLOCK).unwrap() {}
         library.clock().pass(half);
     }
-    deck.session().statistics.unwrap().backhitches
+    loaded.session().statistics.unwrap().backhitches
 }
 
 #[test]
@@ -483,7 +483,7 @@ fn threads_that_take_turns_in_one_drive_all_get_it() {
             threads.spawn(move || {
                 let tape = Tape::of(host.tapes(), &address);
                 for n in 0..200 {
-                    assert_eq!(tape.with(Deck::end).unwrap(), Spot::BEGIN);
+                    assert_eq!(tape.with(LoadedDrive::end).unwrap(), Spot::BEGIN);
                     std::thread::sleep(Duration::from_micros(n * 37 % 1500));
                     host.done_reading(&Address::Tape(address.clone()));
                 }

@@ -78,12 +78,12 @@ impl TapeDevice {
     ) -> Result<Self, DeviceError> {
         let name = tape.name();
         let storage = Arc::new(TapeStorage::new(tape.clone()));
-        if tape.with(|deck| Ok(deck.is_write_protected()))? {
+        if tape.with(|loaded| Ok(loaded.is_write_protected()))? {
             return Err(TapeError::WriteProtected { tape: name }.into());
         }
         // The tape stands at its begin, and its header is wanted soon. What is wrong with it is said then.
         let _ = storage.header();
-        let end = tape.with(|deck| deck.end())?;
+        let end = tape.with(|loaded| loaded.end())?;
         if (end.file, end.block) == (0, 0) {
             let header = new().map_err(crate::error::io_error("make a new medium on", &name))?;
             write_header(tape, &header)?;
@@ -98,16 +98,16 @@ impl TapeDevice {
         if let Some(want) = block_size.filter(|want| *want != have) {
             return Err(DeviceError::BlockSize { path: name, have, want });
         }
-        let capacity = tape.with(|deck| Ok(deck.capacity()))?;
+        let capacity = tape.with(|loaded| Ok(loaded.capacity()))?;
         // What is torn at the end of one that is only appended to stays there, and what comes behind it would have no place.
         let is_torn = end.block > u64::from(end.file == 0) || end.file > 1 && end.file % 2 == 0;
         if is_torn {
-            tape.with(|deck| deck.refuse_worm())?;
+            tape.with(|loaded| loaded.refuse_worm())?;
         }
         // Where to append is read from the tape: behind the last complete segment. What is torn behind it is overwritten.
         let next = complete(end.file) + 1;
         if end.file == 0 && end.block > 0 {
-            tape.with(|deck| deck.mark(Spot { block: 1, ..Spot::BEGIN }).map(drop))?;
+            tape.with(|loaded| loaded.mark(Spot { block: 1, ..Spot::BEGIN }).map(drop))?;
         }
         let told = next;
         Ok(Self {
@@ -131,13 +131,13 @@ impl TapeDevice {
 
     /// What is left of the tape, in bytes at the medium, where that is known.
     pub(super) fn room(&self) -> Option<u64> {
-        self.tape.with(|deck| Ok(deck.room())).ok().flatten()
+        self.tape.with(|loaded| Ok(loaded.room())).ok().flatten()
     }
 
     /// Refuses a drive that cannot encrypt, where the tape is encrypted by its drive.
     pub fn check_drive(&self) -> Result<(), DeviceError> {
         match self.medium.header().is_drive_encrypted() {
-            true => Ok(self.tape.with(|deck| deck.check_encrypts())?),
+            true => Ok(self.tape.with(|loaded| loaded.check_encrypts())?),
             false => Ok(()),
         }
     }
@@ -152,7 +152,7 @@ impl TapeDevice {
 
     /// Refuses a tape of which nothing can be overwritten or erased.
     pub fn refuse_worm(&self) -> Result<(), DeviceError> {
-        Ok(self.tape.with(|deck| deck.refuse_worm())?)
+        Ok(self.tape.with(|loaded| loaded.refuse_worm())?)
     }
 
     /// Gives a medium another header; with it, all that is on the tape is gone.
@@ -164,7 +164,7 @@ impl TapeDevice {
     /// Erases the tape; it is blank then. `secure`: all of its length.
     pub fn erase(self, secure: bool) -> Result<(), DeviceError> {
         self.refuse_worm()?;
-        Ok(self.tape.with(|deck| deck.erase(secure))?)
+        Ok(self.tape.with(|loaded| loaded.erase(secure))?)
     }
 
     fn note(&mut self, written: Written) {
@@ -177,7 +177,7 @@ impl TapeDevice {
 
     fn mark(&mut self) -> Result<(), DeviceError> {
         let spot = self.spot()?;
-        let written = self.tape.with(|deck| deck.mark(spot))?;
+        let written = self.tape.with(|loaded| loaded.mark(spot))?;
         self.note(written);
         self.at = Some(Spot { file: spot.file + 1, block: 0, object: None });
         Ok(())
@@ -186,13 +186,13 @@ impl TapeDevice {
 
 /// Refuses a drive that cannot encrypt, with a tape of a library in it.
 pub(crate) fn check_encrypts(host: &DeviceHost, address: &TapeAddress) -> Result<(), TapeError> {
-    Tape::of(host.tapes(), address).with(|deck| deck.check_encrypts())
+    Tape::of(host.tapes(), address).with(|loaded| loaded.check_encrypts())
 }
 
 impl DeviceHost {
     /// Refuses a tape that cannot be erased.
     pub fn refuse_worm(&self, address: &TapeAddress) -> Result<(), DeviceError> {
-        Ok(Tape::of(self.tapes(), address).with(|deck| deck.refuse_worm())?)
+        Ok(Tape::of(self.tapes(), address).with(|loaded| loaded.refuse_worm())?)
     }
 
     /// Erases a tape, whatever is on it. `secure`: all of its length.
@@ -202,9 +202,9 @@ impl DeviceHost {
             let busy = TapeError::Busy { what: tape.name(), holder: "this session".to_owned() };
             return Err(busy.into());
         }
-        let erased = tape.with(|deck| {
-            deck.refuse_worm()?;
-            deck.erase(secure)
+        let erased = tape.with(|loaded| {
+            loaded.refuse_worm()?;
+            loaded.erase(secure)
         });
         tape.unpin();
         Ok(erased?)
@@ -217,15 +217,15 @@ pub(super) fn write_header(tape: &Tape, header: &MediumHeader) -> Result<(), Dev
     let block = encode_record(BlockKind::MediumHeader, segment, BlockIndex(0), header, length)
         .map_err(|source| DeviceError::Medium { path: tape.name(), source })?;
     let begin = Spot { file: HEADER_FILE, ..Spot::BEGIN };
-    tape.with(|deck| {
+    tape.with(|loaded| {
         if header.is_drive_encrypted() {
-            deck.check_encrypts()?;
+            loaded.check_encrypts()?;
         }
         // Who reads it gets to know from it which key the rest takes.
-        deck.use_key(None)?;
-        deck.write(begin, &block)?;
-        deck.mark(Spot { block: 1, object: None, ..begin })?;
-        deck.sync()
+        loaded.use_key(None)?;
+        loaded.write(begin, &block)?;
+        loaded.mark(Spot { block: 1, object: None, ..begin })?;
+        loaded.sync()
     })?;
     Ok(())
 }
@@ -261,9 +261,9 @@ impl Device for TapeDevice {
 
     fn write(&mut self, block: &[u8]) -> Result<(), DeviceError> {
         let spot = self.spot()?;
-        let (written, begin) = self.tape.with(|deck| {
-            deck.use_key(self.key.as_ref())?;
-            Ok((deck.write(spot, block)?, deck.begin_of(spot.file)))
+        let (written, begin) = self.tape.with(|loaded| {
+            loaded.use_key(self.key.as_ref())?;
+            Ok((loaded.write(spot, block)?, loaded.begin_of(spot.file)))
         })?;
         self.note(written);
         let number = SegmentNumber(self.next);
@@ -289,7 +289,7 @@ impl Device for TapeDevice {
     }
 
     fn commit(&mut self) -> Result<(), DeviceError> {
-        Ok(self.tape.with(|deck| deck.sync())?)
+        Ok(self.tape.with(|loaded| loaded.sync())?)
     }
 
     fn salvage(&mut self) -> Result<SegmentNumber, DeviceError> {
@@ -308,9 +308,9 @@ impl Device for TapeDevice {
         }
         // A filemark in its place ends what is on the tape there. What is written next takes the place.
         let spot = Spot { file: data_file(from), block: 0, object: None };
-        let marked = self.tape.with(|deck| {
-            deck.refuse_worm()?;
-            deck.mark(spot)
+        let marked = self.tape.with(|loaded| {
+            loaded.refuse_worm()?;
+            loaded.mark(spot)
         });
         if marked.is_ok() {
             self.next = from.0;
@@ -346,22 +346,22 @@ impl Device for TapeDevice {
     }
 
     fn compresses(&mut self) -> bool {
-        self.tape.with(|deck| Ok(deck.compresses())).unwrap_or(false)
+        self.tape.with(|loaded| Ok(loaded.compresses())).unwrap_or(false)
     }
 
     fn set_compression(&mut self, on: bool) -> Result<(), DeviceError> {
         self.tape.moves.stays();
-        Ok(self.tape.with(|deck| deck.set_compression(on))?)
+        Ok(self.tape.with(|loaded| loaded.set_compression(on))?)
     }
 
     fn speeds(&self) -> Option<Speeds> {
-        self.tape.with(|deck| Ok(deck.speeds())).ok().flatten()
+        self.tape.with(|loaded| Ok(loaded.speeds())).ok().flatten()
     }
 
     fn drive_sessions(&mut self) -> Vec<DriveSession> {
-        let done = self.tape.with(|deck| {
-            let room = self.capacity.zip(deck.room());
-            Ok((deck.session(), room))
+        let done = self.tape.with(|loaded| {
+            let room = self.capacity.zip(loaded.room());
+            Ok((loaded.session(), room))
         });
         let Ok((session, room)) = done else { return Vec::new() };
         self.tape.note_used(self.medium.header().medium, room);

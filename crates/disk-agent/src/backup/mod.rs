@@ -4,10 +4,10 @@ mod foresee;
 mod hardlinks;
 mod huge;
 mod known;
+mod probe;
 mod reader;
 mod rest;
 mod rows;
-mod taste;
 #[cfg(test)]
 mod tests;
 
@@ -29,8 +29,8 @@ use rustix::io::Errno;
 
 pub use self::foresee::{EachForeseen, Fate, Foreseen, Nowhere, foresee};
 pub use self::known::KnownFiles;
+pub use self::probe::{Probe, Work, probe};
 use self::reader::StreamReader;
-pub use self::taste::{Taste, Work, taste};
 use crate::backup::huge::Pieces;
 use crate::linux::source;
 use crate::owners::OwnerNames;

@@ -18,7 +18,7 @@ use rustix::fs::Stat;
 
 use super::*;
 use crate::linux::source::{DirHandle, Listed};
-use crate::stream::squeeze::{Compression, Ladder, Squeeze};
+use crate::stream::choice::{Compression, CompressionChoice, Ladder};
 use crate::walk::{BaseRow, WalkItem};
 
 const BLOCK: usize = 256 << 10;
@@ -142,7 +142,7 @@ fn rows_of(
         names: b"{}".to_vec(),
         sealers: None,
         crc: true,
-        squeeze: Squeeze::new(Compression::Off, Arc::new(Ladder::default())),
+        choice: CompressionChoice::new(Compression::Off, Arc::new(Ladder::default())),
     };
     run(&backup, stream);
     let mut newest: BTreeMap<String, (Entry, usize)> = BTreeMap::new();

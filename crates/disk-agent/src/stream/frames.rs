@@ -15,7 +15,7 @@ const BATCH_METHOD: Method = Method::Zstd(3);
 
 impl StreamWriter<'_> {
     pub(super) fn open_frame(&mut self) -> Result<(), LinkClosed> {
-        let method = self.options.squeeze.method();
+        let method = self.options.choice.method();
         if method == Method::Store {
             let overhead = FRAME_HEADER_LEN + self.tag_len();
             self.prepare(overhead + LEAST_DATA, false, false)?;
@@ -93,7 +93,7 @@ impl StreamWriter<'_> {
         self.mark(Stage::Source);
         let mut packed = std::mem::take(&mut self.packed);
         let codec = self.compressor.compress(method, &self.plain[..len], &mut packed);
-        self.options.squeeze.learn(codec.is_some());
+        self.options.choice.learn(codec.is_some());
         if codec.is_none() {
             packed.clear();
             packed.extend_from_slice(&self.plain[..len]);

@@ -7,8 +7,8 @@
 //! [`Outcome`]: capstan_format::entry::Outcome
 
 mod blocks;
+pub mod choice;
 mod frames;
-pub mod squeeze;
 mod sums;
 
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ use capstan_format::id::StreamId;
 use capstan_format::keys::FrameSealer;
 
 use crate::owners::OwnerNames;
-use crate::stream::squeeze::Squeeze;
+use crate::stream::choice::CompressionChoice;
 
 use self::sums::RowSums;
 
@@ -48,7 +48,7 @@ pub struct StreamOptions {
     /// Whether payloads of data carry a CRC.
     pub crc: bool,
     /// How to compress.
-    pub squeeze: Squeeze,
+    pub choice: CompressionChoice,
 }
 
 /// The two keys of an encrypted session, made ready for one stream.

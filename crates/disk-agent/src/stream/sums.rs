@@ -101,7 +101,7 @@ mod tests {
     use capstan_format::id::StreamId;
 
     use crate::owners::OwnerNames;
-    use crate::stream::squeeze::{Compression, Ladder, Squeeze};
+    use crate::stream::choice::{Compression, CompressionChoice, Ladder};
     use crate::stream::{StreamOptions, StreamWriter};
 
     const BLOCK: usize = 64 << 10;
@@ -151,7 +151,7 @@ mod tests {
             names: b"{}".to_vec(),
             sealers: None,
             crc: true,
-            squeeze: Squeeze::new(Compression::Off, Arc::new(Ladder::default())),
+            choice: CompressionChoice::new(Compression::Off, Arc::new(Ladder::default())),
         };
         let owners = Arc::new(OwnerNames::default());
         let mut writer =

@@ -12,7 +12,7 @@ use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_devices::medium::OpenMedium;
 use capstan_devices::{Device, DeviceError};
 use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::stream::squeeze::{Compression, Ladder, Squeeze};
+use capstan_disk_agent::stream::choice::{Compression, CompressionChoice, Ladder};
 use capstan_disk_agent::stream::{Sealers, StreamOptions, StreamWriter};
 use capstan_engine::entropy::Entropy;
 use capstan_engine::link::LinkClosed;
@@ -248,7 +248,7 @@ fn stream_options(shape: &Shape, session: u8, stream: StreamId) -> StreamOptions
         names: br#"{"name":"made","host":"here","method":"full"}"#.to_vec(),
         sealers,
         crc: shape.crc,
-        squeeze: Squeeze::new(shape.compression, Arc::new(Ladder::default())),
+        choice: CompressionChoice::new(shape.compression, Arc::new(Ladder::default())),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_disk_agent::backup::{EachForeseen, Nowhere, foresee};
-use capstan_disk_agent::stream::squeeze::Ladder;
+use capstan_disk_agent::stream::choice::Ladder;
 use capstan_disk_agent::walk::BaseCursor;
 use capstan_engine::meter::Meters;
 use capstan_format::id::MediumId;
@@ -18,7 +18,7 @@ use crate::kinds::backup::plan::Plan;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::{BackupRequest, Encrypt, Source, Turn};
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 impl Cell {
     /// What a backup would do: calls with what becomes of each name, and gives the report of a dry run.
@@ -38,13 +38,13 @@ impl Cell {
             let medium = self.allocate(pool, Turn::Today, by_drive, &passed, true)?;
             request.device = medium.device.parse()?;
         }
-        let ears = Ears::new(observer);
-        let plan = self.plan(&request, &ears)?;
+        let log = SessionLog::new(observer);
+        let plan = self.plan(&request, &log)?;
         if !plan.null {
             self.refuse_in_clear(&request, &plan.name)?;
         }
         self.foresee_devices(&request)?;
-        self.dry_run(&request, plan, ears, stop, now_us(), each)
+        self.dry_run(&request, plan, log, stop, now_us(), each)
     }
 
     /// The same of what is planned.
@@ -52,15 +52,15 @@ impl Cell {
         &self,
         request: &BackupRequest,
         plan: Plan,
-        ears: Ears<'_>,
+        log: SessionLog<'_>,
         stop: &Stop,
         started_us: i64,
         each: &mut EachForeseen<'_>,
     ) -> Result<Report> {
         let by_drive = request.encrypt == Some(Encrypt::Drive);
-        let keys = if by_drive { None } else { self.session_keys(&ears)? };
+        let keys = if by_drive { None } else { self.session_keys(&log)? };
         let media = self.media_foreseen(request)?;
-        let job = self.job(request, plan, ears, &media, keys.as_ref(), started_us)?;
+        let job = self.job(request, plan, log, &media, keys.as_ref(), started_us)?;
         job.foresee(self, keys.as_ref(), started_us, stop, each)
     }
 
@@ -120,7 +120,7 @@ impl Job<'_> {
         report.notes.insert(0, would);
         report.session = String::new();
         report.method = "dry run".to_owned();
-        self.ears.fill(&cell.devices, &mut report);
+        self.log.fill(&cell.devices, &mut report);
         Ok(report)
     }
 }

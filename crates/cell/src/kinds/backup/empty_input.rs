@@ -28,7 +28,7 @@ impl Job<'_> {
                 format!("; the last backup that had something read {} bytes", r.bytes_read)
             });
             let text = format!("the input was empty: this version has an empty file{had}");
-            self.ears.say(Code::InputEmpty, "cell", &path, text);
+            self.log.say(Code::InputEmpty, "cell", &path, text);
         }
         Ok(())
     }

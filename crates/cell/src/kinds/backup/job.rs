@@ -7,7 +7,7 @@ use capstan_devices::address::Address;
 use capstan_disk_agent::backup::{Backup, Counters, KnownFiles};
 use capstan_disk_agent::linux::used::used;
 use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::stream::squeeze::{Ladder, Squeeze};
+use capstan_disk_agent::stream::choice::{CompressionChoice, Ladder};
 use capstan_disk_agent::stream::{Sealers, StreamOptions};
 use capstan_disk_agent::walk::BaseCursor;
 use capstan_engine::link::{BlockPort, LinkClosed};
@@ -29,7 +29,7 @@ use crate::observe::Stop;
 use crate::report::Report;
 use crate::request::{BackupRequest, Encrypt, Level, Source};
 use crate::session::input::Input;
-use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::session::{SessionLog, begun, host, now_us, peak_rss, rfc3339};
 use crate::versions::lacking::Said;
 use crate::{Cell, names};
 
@@ -38,7 +38,7 @@ pub(super) struct Job<'a> {
     pub request: &'a BackupRequest,
     pub plan: Plan,
     /// What is said of it.
-    pub ears: Ears<'a>,
+    pub log: SessionLog<'a>,
     pub label: SessionLabel,
     /// Whether it was backed up before.
     pub is_known: bool,
@@ -131,7 +131,7 @@ impl Cell {
         &'a self,
         request: &'a BackupRequest,
         mut plan: Plan,
-        ears: Ears<'a>,
+        log: SessionLog<'a>,
         media: &[MediumId],
         keys: Option<&(SessionKeys, KeyRecord)>,
         started_us: i64,
@@ -143,13 +143,13 @@ impl Cell {
         };
         let switched = self.look_above(known.as_ref(), &mut plan)?;
         if let Some(object) = known.as_ref().filter(|_| !plan.null) {
-            self.say_what_leaves(object, request, &plan, &ears)?;
+            self.say_what_leaves(object, request, &plan, &log)?;
         }
-        no_match::say_useless(request, &plan, &ears);
+        no_match::say_useless(request, &plan, &log);
         // An input begins anew each time: there is nothing to go on with.
         let resume = request.resume && matches!(request.source, Source::Paths(_));
         let resumed = match (&known, resume) {
-            (Some(o), true) => resumable(self, o, &ears)?,
+            (Some(o), true) => resumable(self, o, &log)?,
             _ => None,
         };
         let started_us = resumed
@@ -159,7 +159,7 @@ impl Cell {
         if keys.is_none() && !by_drive && !plan.null {
             // Again, as what the media have beyond the database is known by now: the home may be an older one.
             self.refuse_in_clear(request, &plan.name)?;
-            self.warn_not_encrypted(&plan.name, &ears)?;
+            self.warn_not_encrypted(&plan.name, &log)?;
         }
         // Neither an input nor a test of the source's speed builds on anything.
         let never = plan.roots.is_empty() || plan.null && request.level.is_none();
@@ -175,10 +175,10 @@ impl Cell {
         }
         let based = match (&known, &resumed) {
             (Some(o), None) => {
-                self.base_for(o, wanted, media, keys.is_some(), &ears, &mut plan.notes)?
+                self.base_for(o, wanted, media, keys.is_some(), &log, &mut plan.notes)?
             }
             (None, _) if wanted != Some(Level::Full) && !plan.null => {
-                self.say_why_full(&plan, media, &ears)?;
+                self.say_why_full(&plan, media, &log)?;
                 None
             }
             _ => None,
@@ -191,8 +191,8 @@ impl Cell {
         plan.method = method;
         plan.never(self, request)?;
         let builds_on = resumed.is_some() || based.is_some();
-        say_missing(&plan, &switched, builds_on, &ears);
-        self.look_for_links(known.as_ref(), builds_on, &mut plan, &ears)?;
+        say_missing(&plan, &switched, builds_on, &log);
+        self.look_for_links(known.as_ref(), builds_on, &mut plan, &log)?;
         if !plan.roots.is_empty() {
             plan.selection.mounts = self.mount_points(known.as_ref().map(|o| o.id))?;
         }
@@ -223,7 +223,7 @@ impl Cell {
         Ok(Job {
             request,
             plan,
-            ears,
+            log,
             label,
             is_known: known.is_some(),
             goes_on: resumed.is_some(),
@@ -271,7 +271,7 @@ impl Cell {
         label: &SessionLabel,
         keys: Option<&(SessionKeys, KeyRecord)>,
         crc: bool,
-        squeeze: Squeeze,
+        choice: CompressionChoice,
     ) -> Result<StreamOptions> {
         let stream = StreamId(self.new_id()?);
         let json = |e: serde_json::Error| CellError::BadInput(format!("a label is not JSON: {e}"));
@@ -290,7 +290,7 @@ impl Cell {
             names: serde_json::to_vec(names).map_err(json)?,
             sealers,
             crc,
-            squeeze,
+            choice,
         })
     }
 }
@@ -300,7 +300,7 @@ impl Job<'_> {
     pub fn say_clock(&self, cell: &Cell) -> Result<()> {
         if self.is_known && !self.plan.null {
             for text in cell.clock_faults_at(self.label.object, self.label.started_us)? {
-                self.ears.say(Code::ClockWrong, "cell", &self.plan.name, text);
+                self.log.say(Code::ClockWrong, "cell", &self.plan.name, text);
             }
         }
         Ok(())
@@ -355,9 +355,9 @@ impl Job<'_> {
             method: self.plan.method.clone(),
             tags: self.request.tags.clone(),
         };
-        let squeeze = || Squeeze::new(self.plan.compression, ladder.clone());
+        let choice = || CompressionChoice::new(self.plan.compression, ladder.clone());
         let crc = self.request.crc;
-        let one = |_| cell.stream_options(&names, &self.label, keys, crc, squeeze());
+        let one = |_| cell.stream_options(&names, &self.label, keys, crc, choice());
         (0..self.plan.streams).map(one).collect()
     }
 
@@ -378,7 +378,7 @@ impl Job<'_> {
             options: &self.plan.read,
             stop: &stop.0,
             counters: &self.counters,
-            listener: &self.ears,
+            listener: &self.log,
         }
     }
 
@@ -396,7 +396,7 @@ impl Job<'_> {
         // Of an input that is stopped it is said that it was.
         let failed = handed_over.input_failed.as_ref().filter(|_| !stop.0.load(Relaxed));
         if let Some(why) = failed {
-            self.ears.say(Code::InputFailed, "disk agent", &self.plan.name, why.clone());
+            self.log.say(Code::InputFailed, "disk agent", &self.plan.name, why.clone());
         }
         self.say_base_failed(&handed_over);
         handed_over
@@ -406,7 +406,7 @@ impl Job<'_> {
     pub fn say_base_failed(&self, of: &HandedOver) {
         if let Some(why) = &of.base_failed {
             let text = format!("what this backup builds on could not be read to its end: {why}");
-            self.ears.say(Code::BaseUnreadable, "cell", &self.plan.name, text);
+            self.log.say(Code::BaseUnreadable, "cell", &self.plan.name, text);
         }
     }
 
@@ -419,9 +419,9 @@ impl Job<'_> {
         media_errors: u64,
     ) -> Result<Ending> {
         if stopped {
-            self.ears.stopped(&self.plan.name);
+            self.log.stopped(&self.plan.name);
         }
-        let errors = self.ears.error_count() + media_errors;
+        let errors = self.log.error_count() + media_errors;
         let failed = of.input_failed.is_some() && !stopped || of.base_failed.is_some();
         let status = match (of.whole.is_ok(), failed, stopped) {
             (false, ..) | (_, true, _) => Status::Failed,
@@ -438,7 +438,7 @@ impl Job<'_> {
         };
         let cut = self.counters.cut.lock().clone();
         let lacks =
-            cell.lacks_of_new(Said::so_far(&self.ears).but_cut(cut), self.label.base)?.into_list();
+            cell.lacks_of_new(Said::so_far(&self.log).but_cut(cut), self.label.base)?.into_list();
         let ended = status != Status::Incomplete && of.whole.is_ok() && of.base_failed.is_none();
         let end = ended.then(|| SessionEnd {
             status: status.to_string(),
@@ -504,14 +504,14 @@ impl Job<'_> {
         let label = &self.label;
         if matches!(status, Status::Completed | Status::CompletedWithErrors) && !self.plan.null {
             let kept_bytes = self.counters.kept_bytes.load(Relaxed);
-            let (request, ears) = (self.request, &self.ears);
-            cell.look_back(label, kept_bytes, request, &self.plan, report, ears)?;
-            cell.say_mirrors_behind(label.version, &self.plan.name, &self.ears)?;
+            let (request, log) = (self.request, &self.log);
+            cell.look_back(label, kept_bytes, request, &self.plan, report, log)?;
+            cell.say_mirrors_behind(label.version, &self.plan.name, &self.log)?;
         }
         if status == Status::Failed && !self.plan.null && !cell.idb.has_segments(label.version)? {
             report.nothing_committed();
         }
-        self.ears.fill(&cell.devices, report);
+        self.log.fill(&cell.devices, report);
         let totals = Totals {
             bytes_written: report.bytes_written,
             files: report.files,

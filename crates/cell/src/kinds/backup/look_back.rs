@@ -11,7 +11,7 @@ use crate::report::expected::expected_restore;
 use crate::report::history::{Past, PastReport, Taken};
 use crate::report::{NO_FILES, Report};
 use crate::request::{BackupRequest, Compression};
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::versions::lacking::Said;
 
 impl Cell {
@@ -24,7 +24,7 @@ impl Cell {
         request: &BackupRequest,
         plan: &Plan,
         report: &mut Report,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         let past = self.past(label.object)?;
         let joins = self.what_joins(label, request, plan)?;
@@ -47,7 +47,7 @@ impl Cell {
         for anomaly in found {
             let is_empty = anomaly.what == NO_FILES;
             // What could not be reached was said.
-            if is_empty && !Said::so_far(ears).is_empty() {
+            if is_empty && !Said::so_far(log).is_empty() {
                 continue;
             }
             // What is explained alarms nobody.
@@ -55,7 +55,7 @@ impl Cell {
                 report.notes.push(anomaly.explained_by(&joins));
                 continue;
             }
-            ears.say(Code::Anomaly, "cell", &report.name, anomaly.text());
+            log.say(Code::Anomaly, "cell", &report.name, anomaly.text());
             report.anomalies.push(anomaly);
         }
         let bytes = report.bytes_read.saturating_add(kept_bytes);

@@ -31,7 +31,7 @@ use crate::media::{check_location, recorded, refuse_new_medium_of};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::request::{BackupRequest, Encrypt};
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 use crate::supply::tapes::Supply;
 use crate::supply::unfit::PassedOver;
 
@@ -101,8 +101,8 @@ impl Cell {
         let mut planned = self.planned(requests, observer);
         if first.dry_run {
             self.foresee_devices(first)?;
-            let dry_run = |(request, plan, ears): Planned<'_>| {
-                self.dry_run(request, plan, ears, stop, started_us, &mut |_| ())
+            let dry_run = |(request, plan, log): Planned<'_>| {
+                self.dry_run(request, plan, log, stop, started_us, &mut |_| ())
             };
             return Ok(planned.into_iter().map(|planned| planned.and_then(dry_run)).collect());
         }
@@ -110,20 +110,20 @@ impl Cell {
             return Ok(planned.into_iter().map(|planned| Err(refused(planned))).collect());
         }
         // What is said of the media is of all jobs.
-        let ears = Ears::new(observer);
-        self.check_pages(&ears);
+        let log = SessionLog::new(observer);
+        self.check_pages(&log);
         let by_drive = first.encrypt == Some(Encrypt::Drive);
-        let keys = if by_drive { None } else { self.session_keys(&ears)? };
+        let keys = if by_drive { None } else { self.session_keys(&log)? };
         // Before the jobs are, as the medium may have more of the objects than the database knows.
-        let opened = self.open_devices(first, avoid, observer, &ears)?;
+        let opened = self.open_devices(first, avoid, observer, &log)?;
         let ids: Vec<MediumId> = opened.members.iter().map(|m| m.medium.medium).collect();
         let headers: Vec<_> = opened.members.iter().map(|m| m.medium.clone()).collect();
-        self.say_closed(first, &headers, &ears)?;
+        self.say_closed(first, &headers, &log)?;
         let mut jobs = Vec::new();
         let mut refused = Vec::new();
         for (at, planned) in planned.drain(..).enumerate() {
-            let job = planned.and_then(|(request, plan, ears)| {
-                self.job(request, plan, ears, &ids, keys.as_ref(), started_us)
+            let job = planned.and_then(|(request, plan, log)| {
+                self.job(request, plan, log, &ids, keys.as_ref(), started_us)
             });
             match job {
                 Ok(job) => jobs.push(job),
@@ -140,7 +140,7 @@ impl Cell {
             job.say_clock(self)?;
             job.record_begin(self, keys.as_ref())?;
         }
-        let written = self.write_jobs(&mut jobs, opened, keys.as_ref(), begun, &ears, stop)?;
+        let written = self.write_jobs(&mut jobs, opened, keys.as_ref(), begun, &log, stop)?;
         let mut reports: Vec<Result<Report>> = written.into_iter().map(Ok).collect();
         for (at, why) in refused {
             reports.insert(at, Err(why));
@@ -156,8 +156,8 @@ impl Cell {
     ) -> Vec<Result<Planned<'a>>> {
         let mut planned: Vec<Result<Planned<'a>>> = Vec::new();
         for request in requests {
-            let ears = Ears::new(observer);
-            let plan = self.plan(request, &ears).and_then(|plan| {
+            let log = SessionLog::new(observer);
+            let plan = self.plan(request, &log).and_then(|plan| {
                 match planned.iter().flatten().any(|(_, other, _)| other.name == plan.name) {
                     true => Err(CellError::BadInput(format!(
                         "'{}' is backed up already at this time; give each object its own name",
@@ -172,13 +172,16 @@ impl Cell {
                 }
                 Ok(plan)
             });
-            planned.push(plan.map(|plan| (request, plan, ears)));
+            planned.push(plan.map(|plan| (request, plan, log)));
         }
         planned
     }
 
     /// Keys of an encrypted session: where there is a key ring, every session is.
-    pub(crate) fn session_keys(&self, ears: &Ears<'_>) -> Result<Option<(SessionKeys, KeyRecord)>> {
+    pub(crate) fn session_keys(
+        &self,
+        log: &SessionLog<'_>,
+    ) -> Result<Option<(SessionKeys, KeyRecord)>> {
         let Some(ring) = keyring::load(&self.home)? else { return Ok(None) };
         crate::process::guard::guard();
         let mut failed = None;
@@ -188,7 +191,7 @@ impl Cell {
             }
         };
         let keys = SessionKeys::draw(&mut rng);
-        let names = self.names_key_or_say(ears);
+        let names = self.names_key_or_say(log);
         let grants: Vec<_> = names.iter().map(NamesKey::grant).collect();
         let record = KeyRecord::wrap(&keys, Cipher::best(), &ring, &grants, &mut rng)?;
         match failed {
@@ -199,7 +202,7 @@ impl Cell {
 }
 
 /// A request with what is settled of it.
-type Planned<'a> = (&'a BackupRequest, Plan, Ears<'a>);
+type Planned<'a> = (&'a BackupRequest, Plan, SessionLog<'a>);
 
 /// Why nothing is backed up where nothing is asked for.
 const NOTHING: &str = "nothing is named to back up; name a path";

@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::error::{CellError, Result, plain};
 use crate::report::Selected;
 use crate::request::{BackupRequest, Compression, Level, Source};
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::{Cell, names};
 
 /// Segment size: 1 GiB. Smaller ones cost more synchronising, larger ones lose more to a kill.
@@ -47,7 +47,7 @@ pub(super) struct Plan {
 }
 
 impl Cell {
-    pub(super) fn plan(&self, request: &BackupRequest, ears: &Ears<'_>) -> Result<Plan> {
+    pub(super) fn plan(&self, request: &BackupRequest, log: &SessionLog<'_>) -> Result<Plan> {
         check_given(request)?;
         let (Roots { all: roots, named }, default_name) = match &request.source {
             Source::Paths(paths) if paths.is_empty() => {
@@ -107,7 +107,7 @@ impl Cell {
         let streams = if inputs { 1 } else { wanted.min(concurrency) };
         if streams < wanted && !inputs {
             let text = format!("{wanted} streams take turns as {streams}: that is the concurrency");
-            ears.say(Code::Adapted, "cell", &default_name, text);
+            log.say(Code::Adapted, "cell", &default_name, text);
         }
         Ok(Plan {
             roots,

@@ -42,7 +42,7 @@ use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{ConsolidateRequest, VersionName};
-use crate::session::{Ears, writes_versions};
+use crate::session::{SessionLog, writes_versions};
 use crate::supply::Wanted;
 use crate::supply::unfit::{HAS_FAILED, IS_FULL, IS_READ, PassedOver};
 
@@ -120,11 +120,11 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Consolidated> {
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         self.sound_pages()?;
         // Through all that it takes: sessions that go on with each other have views of their own.
         let _reading = self.hold_version(source.id)?;
-        self.tidy(source, &ears, observer, stop)?;
+        self.tidy(source, &log, observer, stop)?;
         if let Some(why) = self.lost_of(source.id)? {
             return Err(CellError::BadInput(format!(
                 "that version of '{name}' is not whole, and no full is made of it: {why}; name another version"
@@ -136,7 +136,7 @@ impl Cell {
         // What is sealed stays sealed.
         let keys = match wanted.by_drive {
             ByDrive::Yes if !view.encrypted => None,
-            _ => self.session_keys(&ears)?,
+            _ => self.session_keys(&log)?,
         };
         if view.encrypted && keys.is_none() {
             return Err(CellError::BadInput(format!(
@@ -163,7 +163,7 @@ impl Cell {
         let mut passed: Vec<PassedOver> = sources.iter().map(|id| (*id, IS_READ)).collect();
         passed.extend(to.but.map(|id| (id, NO_ROOM)));
         let mut member = self.open_to(to, wanted, &passed, observer)?;
-        self.warn_in_clear(&member.medium, [&view], name, &ears)?;
+        self.warn_in_clear(&member.medium, [&view], name, &log)?;
         let going_on = Wanted { by_drive: wanted.by_drive.going_on(&member.medium), ..*wanted };
         let object = self.idb.object(source.object)?;
         let mut run = Run {
@@ -179,7 +179,7 @@ impl Cell {
             version: VersionId(self.new_id()?),
             to,
             written,
-            ears: &ears,
+            log: &log,
             stop,
             supply: to.supply(wanted.by_drive, &sources),
             bytes: view.segments.iter().map(|place| place.bytes).sum(),
@@ -211,12 +211,12 @@ impl Cell {
                     Some(Ok(next)) => {
                         let code = if full { Code::Adapted } else { Code::MediumFailed };
                         let text = format!("'{}' goes on: {}", next.medium.label, chain(e));
-                        ears.say(code, "media agent", &last.label, text);
+                        log.say(code, "media agent", &last.label, text);
                     }
                     other => {
-                        ears.say(Code::DeviceFailed, "cell", name, chain(e));
+                        log.say(Code::DeviceFailed, "cell", name, chain(e));
                         if let Some(Err(e)) = other {
-                            ears.say(Code::DeviceFailed, "cell", name, chain(e));
+                            log.say(Code::DeviceFailed, "cell", name, chain(e));
                         }
                     }
                 }
@@ -233,10 +233,10 @@ impl Cell {
                 continue;
             }
             let last = (!failed).then_some(last.medium);
-            self.back_up_idb(&to.device, last.as_slice(), &ears, &mut report);
+            self.back_up_idb(&to.device, last.as_slice(), &log, &mut report);
             drop(made);
             if failed || stop.0.load(Relaxed) {
-                self.tidy(source, &ears, observer, stop)?;
+                self.tidy(source, &log, observer, stop)?;
             }
             return Ok(Consolidated { report, version: run.version });
         }
@@ -248,14 +248,14 @@ impl Cell {
     fn tidy(
         &self,
         source: &Version,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<()> {
         let Some(object) = self.idb.object(source.object)? else { return Ok(()) };
         if let Err(e) = self.remove_unended_fulls(&object, observer, stop) {
             let text = format!("what a consolidation left that did not end stays: {}", chain(&e));
-            ears.say(Code::Adapted, "cell", &object.name, text);
+            log.say(Code::Adapted, "cell", &object.name, text);
         }
         Ok(())
     }

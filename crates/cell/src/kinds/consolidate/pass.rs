@@ -22,10 +22,10 @@ use super::live::{Live, Units};
 use crate::Cell;
 use crate::error::{Result, chain};
 use crate::observe::Stop;
-use crate::reading::replicas::Spares;
+use crate::reading::replicas::Replicas;
 use crate::reading::unread::told;
 use crate::reading::version::VersionView;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// Passes frames on.
 pub(super) struct Pass<'a> {
@@ -34,9 +34,9 @@ pub(super) struct Pass<'a> {
     pub transfer: &'a Transfer,
     pub label: &'a SessionLabel,
     pub meters: &'a Meters,
-    pub ears: &'a Ears<'a>,
+    pub log: &'a SessionLog<'a>,
     pub stop: &'a Stop,
-    pub spares: Spares,
+    pub replicas: Replicas,
     /// Size after which a segment ends.
     pub segment_size: u64,
     /// What the streams' parts that were written have of bytes.
@@ -165,7 +165,7 @@ impl Pass<'_> {
                     let mut good = |h: &FrameHeader, _: &[u8]| h.sequence == at.sequence;
                     let view = self.view;
                     let e = view.media.note_unread(from, e);
-                    let spare = self.spares.frame_at(
+                    let replica = self.replicas.frame_at(
                         view,
                         place,
                         s.stream,
@@ -174,14 +174,14 @@ impl Pass<'_> {
                         &|| chain(&e),
                         &mut good,
                     );
-                    let e = told(e, self.spares.away.take());
-                    let Some(header) = spare else {
+                    let e = told(e, self.replicas.away.take());
+                    let Some(header) = replica else {
                         // It is no loss: nothing goes on without it.
                         if e.away().is_some() {
                             return Err(e);
                         }
                         let what = format!("{}: frame {}", reader.path(), at.sequence);
-                        self.ears.say(Code::Damaged, "media agent", &what, chain(&e));
+                        self.log.say(Code::Damaged, "media agent", &what, chain(&e));
                         continue;
                     };
                     (header, &spare_bytes[..])

@@ -19,7 +19,7 @@ use super::live::Live;
 use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
 use crate::reading::contents::{Chunk, FileContents, Piece, up_to};
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// Rows that are sent together, and bytes of contents after which they are.
 const ROWS: usize = 512;
@@ -42,7 +42,7 @@ pub(super) struct Rows<'a> {
     pub contents: FileContents<'a>,
     pub owners: Arc<OwnerNames>,
     pub meters: &'a Meters,
-    pub ears: &'a Ears<'a>,
+    pub log: &'a SessionLog<'a>,
     pub stop: &'a Stop,
     pub ready: Vec<Ready>,
     pub counted: Counted,
@@ -149,7 +149,7 @@ impl Rows<'_> {
     /// Says what of a file cannot be read; the error with which the consolidation ends.
     fn lost(&self, entry: &Entry, why: &CellError) -> CellError {
         let path = format!("/{}", path_text(&entry.path()));
-        self.ears.say(Code::Damaged, "media agent", &path, chain(why));
+        self.log.say(Code::Damaged, "media agent", &path, chain(why));
         CellError::BadInput(
             "a full would lack what cannot be read, so none is made, and the versions stay as they are; make another copy of \
              the medium available, or try another drive"

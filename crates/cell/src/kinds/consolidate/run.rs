@@ -10,7 +10,7 @@ use capstan_catalog::version::{Merged, Overview};
 use capstan_devices::address::LibraryName;
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::stream::StreamWriter;
-use capstan_disk_agent::stream::squeeze::{Compression, Ladder, Squeeze};
+use capstan_disk_agent::stream::choice::{Compression, CompressionChoice, Ladder};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::{SessionId, StreamId, VersionId};
@@ -39,13 +39,13 @@ use crate::media::WriteFailure;
 use crate::observe::Stop;
 use crate::reading::contents::FileContents;
 use crate::reading::random::Spans;
-use crate::reading::replicas::Spares;
+use crate::reading::replicas::Replicas;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::Encrypt;
 use crate::session::transfers::{Moved, watched};
 use crate::session::watch::Seen;
-use crate::session::{CONSOLIDATE, Ears, begun, now_us, peak_rss, rfc3339};
+use crate::session::{CONSOLIDATE, SessionLog, begun, now_us, peak_rss, rfc3339};
 use crate::supply::media_changes::Moves;
 use crate::supply::tapes::Supply;
 
@@ -64,7 +64,7 @@ pub(super) struct Run<'a> {
     /// The libraries of the tapes that it may write.
     pub written: Vec<LibraryName>,
     pub supply: Supply,
-    pub ears: &'a Ears<'a>,
+    pub log: &'a SessionLog<'a>,
     pub stop: &'a Stop,
     /// Bytes of the segments that are read.
     pub bytes: u64,
@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
     fn look(&self) -> Result<Going<'a>> {
         let view = self.view(true).or_else(|why| {
             let text = format!("frames are taken over whole, as their contents do not open: {why}");
-            self.ears.say(Code::Adapted, "cell", &self.names.name, text);
+            self.log.say(Code::Adapted, "cell", &self.names.name, text);
             self.view(false)
         })?;
         let overview = Overview::with_replaced(&view)?;
@@ -222,8 +222,8 @@ impl<'a> Run<'a> {
             Ok((counted, passed + written))
         };
         let (result, seen) =
-            watched(self.cell.devices.waits(), &on.meters, self.ears, self.bytes, run);
-        on.moves.say(self.ears);
+            watched(self.cell.devices.waits(), &on.meters, self.log, self.bytes, run);
+        on.moves.say(self.log);
         let (last, took) = (on.moves.last(&first), on.committed.load(Relaxed) > 0);
         Ended { result, first, last, took, seen }
     }
@@ -258,9 +258,9 @@ impl<'a> Run<'a> {
             transfer: &transfer,
             label: &on.label,
             meters: &on.meters,
-            ears: self.ears,
+            log: self.log,
             stop: self.stop,
-            spares: Spares::default(),
+            replicas: Replicas::default(),
             segment_size,
             positions: &mut going.positions,
             open: None,
@@ -272,7 +272,7 @@ impl<'a> Run<'a> {
         let (lost, drives) = (transfer.lost_mirrors(), transfer.drives());
         let finished = transfer.finish();
         on.drives.lock().append(&mut drives.lock());
-        say_all_lost(self.cell, &lost, self.ears);
+        say_all_lost(self.cell, &lost, self.log);
         if finished.is_err() {
             sent.take_back(&mut going.live, &mut going.positions);
         }
@@ -304,9 +304,9 @@ impl<'a> Run<'a> {
             keeping: None,
         };
         let owners = Arc::new(OwnerNames::default());
-        let squeeze = Squeeze::new(Compression::Auto, Arc::new(Ladder::default()));
+        let choice = CompressionChoice::new(Compression::Auto, Arc::new(Ladder::default()));
         let keys = self.keys.as_ref();
-        let stream = self.cell.stream_options(&self.names, &on.label, keys, true, squeeze)?;
+        let stream = self.cell.stream_options(&self.names, &on.label, keys, true, choice)?;
         let view = self.view(true).or_else(|_| self.view(false))?;
         view.settle_links_as(&going.view);
         let mut merged = Merged::with_sums(view.into_rows())?;
@@ -317,7 +317,7 @@ impl<'a> Run<'a> {
             contents: FileContents::new(&going.view, &going.overview)?,
             owners: owners.clone(),
             meters: &on.meters,
-            ears: self.ears,
+            log: self.log,
             stop: self.stop,
             ready: Vec::new(),
             counted: Counted::default(),
@@ -339,7 +339,7 @@ impl<'a> Run<'a> {
             }
         };
         let stopped = self.stop.0.load(Relaxed);
-        let status = match self.ears.error_count() {
+        let status = match self.log.error_count() {
             0 => Status::Completed,
             _ => Status::CompletedWithErrors,
         };
@@ -357,7 +357,7 @@ impl<'a> Run<'a> {
         let (lost, drives) = (writer.lost_mirrors(), writer.drives());
         let written = writer.finish(end);
         on.drives.lock().append(&mut drives.lock());
-        say_all_lost(self.cell, &lost, self.ears);
+        say_all_lost(self.cell, &lost, self.log);
         let written = written?;
         handed?.map_err(|_| WriteError::Thread)?;
         Ok((rows.counted, written.bytes))
@@ -370,14 +370,14 @@ impl<'a> Run<'a> {
             Err(_) => (&Counted::default(), on.meters.of(Stage::Device).read().bytes),
         };
         let stopped = self.stop.0.load(Relaxed);
-        self.cell.say_changed(self.ears);
+        self.cell.say_changed(self.log);
         if stopped {
-            self.ears.stopped(&self.names.name);
+            self.log.stopped(&self.names.name);
         }
         let status = match (&ended.result, stopped) {
             (Err(_), _) => Status::Failed,
             (_, true) => Status::Incomplete,
-            _ if self.ears.error_count() > 0 => Status::CompletedWithErrors,
+            _ if self.log.error_count() > 0 => Status::CompletedWithErrors,
             _ => Status::Completed,
         };
         let encryption = match of_target(&ended.first) {
@@ -409,14 +409,14 @@ impl<'a> Run<'a> {
         };
         let drives = std::mem::take(&mut *on.drives.lock());
         report.set_drives(&drives);
-        self.cell.clean_drives(&drives, &mut report, self.ears);
+        self.cell.clean_drives(&drives, &mut report, self.log);
         let read = on.meters.of(Stage::Source).read().bytes;
         let moved = Moved { read, written, elapsed_s: on.begun.elapsed().as_secs_f64() };
         moved.fill(&mut report, &on.meters, ended.seen);
         if failure.is_some() && !self.cell.idb.has_segments(self.version)? {
             report.nothing_committed();
         }
-        self.ears.fill(&self.cell.devices, &mut report);
+        self.log.fill(&self.cell.devices, &mut report);
         // What came to no end is not gone on with later: the chain is there, and is consolidated anew.
         let version = match status {
             Status::Incomplete => Status::Failed,

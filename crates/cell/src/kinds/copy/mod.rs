@@ -29,7 +29,7 @@ use crate::reading::known_media::all_away;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::session::transfers::Moved;
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
@@ -59,14 +59,14 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let session = SessionRun::begin(self, "copy", stop)?;
-        let ears = Ears::new(observer);
-        self.check_pages(&ears);
+        let log = SessionLog::new(observer);
+        self.check_pages(&log);
         let plan = self.copy_plan(request)?;
         // What a medium has is copied as it is.
         if plan.only_on.is_none()
             && let Some(asked) = plan.versions.last()
         {
-            self.say_incomplete(asked, &ears)?;
+            self.say_incomplete(asked, &log)?;
         }
         let ids: Vec<VersionId> = plan.versions.iter().map(|v| v.id).collect();
         let _reading = self.hold_versions(&ids)?;
@@ -118,11 +118,11 @@ impl Cell {
             true => self.open_device(&request.device, &wanted, observer)?,
             false => self.open_chosen(&request.device, &wanted, &but_originals)?,
         };
-        self.say_changed(&ears);
+        self.say_changed(&log);
         let target = member.medium.clone();
         self.levels_of_copies(&mut views, request.log_level)?;
         if let Some(version) = plan.versions.last().filter(|_| plan.object.is_some()) {
-            self.say_lost(version.id, &plan.name, || None, &ears)?;
+            self.say_lost(version.id, &plan.name, || None, &log)?;
         }
         let is_target = |medium| medium == target.medium || in_library(medium);
         let works = lacking(&views, &is_source, &is_target);
@@ -132,16 +132,16 @@ impl Cell {
                 "with {} versions that it builds on, as far as they are not there",
                 plan.bases
             );
-            ears.say(Code::Adapted, "cell", &plan.name, text);
+            log.say(Code::Adapted, "cell", &plan.name, text);
         }
         let copied = views.iter().filter(|view| works.iter().any(|w| w.is_of(view)));
-        self.warn_in_clear(&target, copied, &plan.name, &ears)?;
+        self.warn_in_clear(&target, copied, &plan.name, &log)?;
         if works.is_empty() {
             let text = match &library {
                 Some(_) => format!("all of it is on tapes of {} already", request.device),
                 None => format!("all of it is on medium '{}' already", target.label),
             };
-            ears.say(Code::Adapted, "cell", &plan.name, text);
+            log.say(Code::Adapted, "cell", &plan.name, text);
         }
         drop(works);
         drop(views);
@@ -162,16 +162,16 @@ impl Cell {
             next: (!supply.is_none()).then_some(&next),
             supply,
         };
-        let copied = self.copy_along(&route, member, &ears, stop)?;
+        let copied = self.copy_along(&route, member, &log, stop)?;
         drop(booked);
         if stop.0.load(Relaxed) {
-            ears.stopped(&plan.name);
+            log.stopped(&plan.name);
         }
         // What is locked is locked on every medium that has it: a copy's, too.
         if let Err(e) = self.lock_on(&plan.versions, &copied.written_to) {
-            say_not_locked(&ears, &plan.name, &e);
+            say_not_locked(&log, &plan.name, &e);
         }
-        let status = session.status(copied.failed, copied.degraded, &ears);
+        let status = session.status(copied.failed, copied.degraded, &log);
         let moved = Moved {
             read: copied.meters.of(Stage::Source).read().bytes,
             written: copied.written,
@@ -189,13 +189,13 @@ impl Cell {
         report.replicas = copied.replicas;
         report.set_away(copied.away);
         report.set_drives(&copied.drives);
-        self.clean_drives(&copied.drives, &mut report, &ears);
+        self.clean_drives(&copied.drives, &mut report, &log);
         if let Some(run) = copied.run {
             moved.fill(&mut report, &copied.meters, run.seen);
         }
-        ears.fill(&self.devices, &mut report);
+        log.fill(&self.devices, &mut report);
         session.record_end(status, &report)?;
-        self.back_up_idb(&request.device, copied.last.as_slice(), &ears, &mut report);
+        self.back_up_idb(&request.device, copied.last.as_slice(), &log, &mut report);
         let retired = self.retire_poor_tapes(&mut report, observer, stop);
         if let Some(location) = request.eject_to.as_ref().filter(|_| report.bytes_written > 0) {
             self.eject(&mut report, &retired, location, observer);

@@ -20,7 +20,7 @@ use crate::media::WriteFailure;
 use crate::observe::Stop;
 use crate::reading::version::VersionView;
 use crate::report::{AwayReport, Replica};
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::supply::tapes::Supply;
 use crate::supply::unfit::{HAS_FAILED, IS_FULL, PassedOver};
 
@@ -81,7 +81,7 @@ impl Cell {
         &self,
         route: &Route<'_>,
         mut member: Member,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Copied> {
         let mut copied = Copied {
@@ -122,7 +122,7 @@ impl Cell {
             let mut works = lacking(&views, route.is_source, &is_target);
             add_ends(self, route.versions, &mut works, &is_target)?;
             let supply = route.supply.clone().but(passed.clone());
-            let mut run = self.copy_works(&works, member, supply, kept, &copied.meters, ears, stop);
+            let mut run = self.copy_works(&works, member, supply, kept, &copied.meters, log, stop);
             // What a medium that failed took and did not commit is written again.
             copied.written += run.finished.as_ref().map_or(run.committed, |written| written.bytes);
             copied.copying_s += begun.elapsed().as_secs_f64();
@@ -145,7 +145,7 @@ impl Cell {
             let full = of == WriteFailure::Full;
             if full && !took && self.idb.holdings(last.medium)?.segments == 0 {
                 // No other would have room for it, and this one has all of its room yet.
-                ears.say(Code::DeviceFailed, "media agent", &last.label, too_small(&failure));
+                log.say(Code::DeviceFailed, "media agent", &last.label, too_small(&failure));
                 return Ok(copied);
             }
             self.note_write_failure(last.medium, of)?;
@@ -159,14 +159,14 @@ impl Cell {
                 Some(Ok(mut next)) => {
                     let text = format!("'{}' goes on: {failure}", next.medium.label);
                     let code = if full { Code::Adapted } else { Code::MediumFailed };
-                    ears.say(code, "media agent", &last.label, text);
+                    log.say(code, "media agent", &last.label, text);
                     next.follows = Some(Follows { medium: last.medium, label: last.label });
                     member = next;
                 }
                 no_next => {
-                    ears.say(Code::DeviceFailed, "media agent", &last.label, failure);
+                    log.say(Code::DeviceFailed, "media agent", &last.label, failure);
                     if let Some(Err(e)) = no_next {
-                        ears.say(Code::DeviceFailed, "cell", route.name, chain(&e));
+                        log.say(Code::DeviceFailed, "cell", route.name, chain(&e));
                     }
                     return Ok(copied);
                 }

@@ -23,7 +23,7 @@ use crate::kinds::backup::{record_commit, say_all_lost};
 use crate::observe::Stop;
 use crate::reading::version::VersionView;
 use crate::report::{AwayReport, Replica};
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::session::transfers::watched;
 use crate::session::watch::Seen;
 use crate::supply::media_changes::Moves;
@@ -107,7 +107,7 @@ impl Cell {
         supply: Supply,
         kept: Kept,
         meters: &Arc<Meters>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) -> CopyRun {
         let Kept { asked, levels, names } = kept;
@@ -135,8 +135,8 @@ impl Cell {
         let of = |(at, work): (usize, &Work<'_>)| work.places().into_iter().map(move |p| (p.1, at));
         let last: HashMap<MediumId, usize> = works.iter().enumerate().flat_map(of).collect();
         let ((lost_frames, closed, away), seen) =
-            watched(self.devices.waits(), meters, ears, total, || {
-                let mut copier = Copier::new(self, &transfer, meters, ears, stop);
+            watched(self.devices.waits(), meters, log, total, || {
+                let mut copier = Copier::new(self, &transfer, meters, log, stop);
                 for (at, work) in works.iter().enumerate() {
                     if stop.0.load(Relaxed) || copier.closed {
                         break;
@@ -147,18 +147,18 @@ impl Cell {
                 }
                 (copier.lost_frames, copier.closed, copier.away)
             });
-        let away = away.say(self, ears);
+        let away = away.say(self, log);
         // Without the media: what holds them would keep us from locking.
         let (lost_members, drives) = (transfer.lost_mirrors(), transfer.drives());
         let finished = transfer.finish().map(|(_, written)| written);
         let drives = std::mem::take(&mut *drives.lock());
-        moves.say(ears);
-        self.say_changed(ears);
-        let degraded = say_all_lost(self, &lost_members, ears) > 0;
+        moves.say(log);
+        self.say_changed(log);
+        let degraded = say_all_lost(self, &lost_members, log) > 0;
         let committed = committed.load(Relaxed);
         let mut replicas = Vec::new();
         for work in works {
-            replicas.append(&mut work.view.media.take_replicas(ears));
+            replicas.append(&mut work.view.media.take_replicas(log));
         }
         CopyRun {
             finished,

@@ -25,17 +25,17 @@ use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
 use crate::reading::away_files::AwaySegments;
 use crate::reading::losses::{Lost, Range};
-use crate::reading::replicas::Spares;
+use crate::reading::replicas::Replicas;
 use crate::reading::unread::told;
 use crate::reading::version::VersionView;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// Copies segments.
 pub(super) struct Copier<'a> {
     cell: &'a Cell,
     transfer: &'a Transfer,
     meters: &'a Meters,
-    ears: &'a Ears<'a>,
+    log: &'a SessionLog<'a>,
     stop: &'a Stop,
     /// Frames that could be had nowhere.
     pub lost_frames: u64,
@@ -50,11 +50,11 @@ impl<'a> Copier<'a> {
         cell: &'a Cell,
         transfer: &'a Transfer,
         meters: &'a Meters,
-        ears: &'a Ears<'a>,
+        log: &'a SessionLog<'a>,
         stop: &'a Stop,
     ) -> Self {
         let away = AwaySegments::default();
-        Self { cell, transfer, meters, ears, stop, lost_frames: 0, closed: false, away }
+        Self { cell, transfer, meters, log, stop, lost_frames: 0, closed: false, away }
     }
 
     /// Copies a segment, in which these sessions end; what cannot be read of it is said. Where the target has a copy that lacks so many
@@ -75,7 +75,7 @@ impl<'a> Copier<'a> {
             Err(e) if self.away.take(&e, place.bytes) => return,
             Err(e) => {
                 let what = format!("segment {}", place.segment.short());
-                self.ears.say(Code::Missing, "media agent", &what, chain(&e));
+                self.log.say(Code::Missing, "media agent", &what, chain(&e));
                 return;
             }
         };
@@ -128,7 +128,7 @@ impl<'a> Copier<'a> {
             let text = format!(
                 "the copy lacks {before} frames, as what it was copied from is a copy that lacks them"
             );
-            self.ears.say(Code::Damaged, "media agent", opened.reader.path(), text);
+            self.log.say(Code::Damaged, "media agent", opened.reader.path(), text);
         }
         if !lost.is_empty() {
             self.say_lost(opened.view, &opened.contents, lost);
@@ -153,7 +153,7 @@ impl<'a> Copier<'a> {
                 of: self,
                 opened,
                 is_written,
-                spares: Spares::default(),
+                replicas: Replicas::default(),
                 stored: Vec::new(),
                 lost: Vec::new(),
                 unread: None,
@@ -206,12 +206,12 @@ impl<'a> Copier<'a> {
                 if lost.costs(entry, s.stream, start) && named.insert(entry.path()) {
                     let text = "the copy lacks some of its data, as the original does".to_owned();
                     let path = format!("/{}", path_text(&entry.path()));
-                    self.ears.say(Code::Damaged, "media agent", &path, text);
+                    self.log.say(Code::Damaged, "media agent", &path, text);
                 }
             });
             if read.is_err() {
                 let text = "the names of the files that this costs are encrypted".to_owned();
-                self.ears.say(Code::Damaged, "media agent", &s.stream.to_string(), text);
+                self.log.say(Code::Damaged, "media agent", &s.stream.to_string(), text);
             }
         }
     }
@@ -231,7 +231,7 @@ struct Hand<'a> {
     of: &'a Copier<'a>,
     opened: &'a Opened<'a>,
     is_written: bool,
-    spares: Spares,
+    replicas: Replicas,
     stored: Vec<u8>,
     /// What could be had nowhere, frame by frame.
     lost: Vec<Range>,
@@ -273,7 +273,7 @@ impl Hand<'_> {
                     };
                     let why = || chain(&e);
                     let mended = self.mended(view, place, s, frame, &why);
-                    let e = told(e, self.spares.away.take());
+                    let e = told(e, self.replicas.away.take());
                     let Some(header) = mended else {
                         if e.away().is_some() {
                             self.unread = Some(e);
@@ -285,7 +285,7 @@ impl Hand<'_> {
                             frame.sequence,
                             s.stream.short()
                         );
-                        self.of.ears.say(Code::Damaged, "media agent", &what, chain(&e));
+                        self.of.log.say(Code::Damaged, "media agent", &what, chain(&e));
                         let next = s.index.get(at + 1).map_or(s.logical_end, |p| p.logical);
                         self.lost.push((s.stream, frame.logical, next));
                         continue;
@@ -311,8 +311,8 @@ impl Hand<'_> {
         if at.logical_frame {
             let mut good = |header: &FrameHeader, _: &[u8]| header.sequence == at.sequence;
             let stored = &mut self.stored;
-            let (spares, stream) = (&mut self.spares, s.stream);
-            return spares.frame_at(view, place, stream, at.logical, stored, why, &mut good);
+            let (replicas, stream) = (&mut self.replicas, s.stream);
+            return replicas.frame_at(view, place, stream, at.logical, stored, why, &mut good);
         }
         let meta = s.label_frame.iter().chain(&s.names).chain(&s.batches).chain(&s.sums);
         let found: Option<&RawFrame> = meta.into_iter().find(|f| f.header.sequence == at.sequence);

@@ -21,7 +21,7 @@ use crate::kinds::skeleton::SessionRun;
 use crate::observe::{Observer, Stop};
 use crate::report::{DrillReport, Report, ReportError};
 use crate::request::{DrillRequest, RestoreRequest, RestoreTo};
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// The kind of session.
 const DRILL: &str = "drill";
@@ -45,7 +45,7 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let session = SessionRun::begin(self, DRILL, stop)?;
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         if !(request.sample > 0.0 && request.sample <= 1.0) {
             return Err(CellError::BadInput(
                 "the sample is out of range; it is more than 0 % and at most 100 %".to_owned(),
@@ -59,7 +59,7 @@ impl Cell {
         let writer = self.writer_of(version.id)?.map(|s| s.id);
         session.record_begin(scratch.0.display().to_string(), Some(version.object), writer)?;
         let restore = restore_of(request, &scratch);
-        let restored = self.restore_sample(&restore, taken.arc, &ears, stop);
+        let restored = self.restore_sample(&restore, taken.arc, &log, stop);
         let Sampled { report, unchecked, away } = match restored {
             Ok(restored) => restored,
             // Such as a secret that is not at hand: it is said as a restore says it.
@@ -68,7 +68,7 @@ impl Cell {
                 return Err(e);
             }
             Err(e) => {
-                ears.say(Code::DeviceFailed, "cell", &request.version.name, chain(&e));
+                log.say(Code::DeviceFailed, "cell", &request.version.name, chain(&e));
                 Report { status: Status::Failed.to_string(), ..Report::default() }.into()
             }
         };
@@ -92,11 +92,11 @@ impl Cell {
             let view = self.merged(&version)?.view;
             view.settle_links()?;
             let rows = Merged::with_sums(view)?;
-            proof.run(LiveRows::new(rows), &ears, stop, &mut drill)?;
+            proof.run(LiveRows::new(rows), &log, stop, &mut drill)?;
         }
         drop(scratch);
-        let status = session.status(failed, false, &ears);
-        let report = self.drill_report(&session, request, status, drill, report, &ears);
+        let status = session.status(failed, false, &log);
+        let report = self.drill_report(&session, request, status, drill, report, &log);
         session.record_end(status, &report)?;
         Ok(report)
     }
@@ -109,10 +109,10 @@ impl Cell {
         status: Status,
         drill: DrillReport,
         mut of_restore: Report,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Report {
         let errors = std::mem::take(&mut of_restore.errors);
-        ears.fill(&self.devices, &mut of_restore);
+        log.fill(&self.devices, &mut of_restore);
         of_restore.errors.splice(0..0, errors);
         let own = session.report(&request.version.name, status);
         Report {

@@ -23,7 +23,7 @@ use crate::error::{CellError, Result, plain};
 use crate::kinds::restore::wanted::sample_arc::SampleArc;
 use crate::observe::Stop;
 use crate::report::DrillReport;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// Bytes compared at a time.
 const CHUNK: usize = 256 << 10;
@@ -70,7 +70,7 @@ impl Proof {
     pub fn run(
         &self,
         mut rows: LiveRows<'_>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
         drill: &mut DrillReport,
     ) -> Result<()> {
@@ -90,7 +90,7 @@ impl Proof {
                 continue;
             }
             let proved = self.prove(&rows, &row, listed, &path, stop);
-            self.count(&path, proved, ears, stop, drill);
+            self.count(&path, proved, log, stop, drill);
         }
         if links.is_empty() {
             return Ok(());
@@ -99,12 +99,12 @@ impl Proof {
         while let Some((row, listed)) = rows.next()? {
             for path in links.remove(&row.entry.path()).unwrap_or_default() {
                 let proved = self.prove(&rows, &row, listed.clone(), &path, stop);
-                self.count(&path, proved, ears, stop, drill);
+                self.count(&path, proved, log, stop, drill);
             }
         }
         for (first, names) in links {
             let why = format!("its contents are those of /{}, which has no row", path_text(&first));
-            names.iter().for_each(|path| self.count(path, Err(why.clone()), ears, stop, drill));
+            names.iter().for_each(|path| self.count(path, Err(why.clone()), log, stop, drill));
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Proof {
         &self,
         path: &[u8],
         proved: std::result::Result<By, String>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
         drill: &mut DrillReport,
     ) {
@@ -126,7 +126,7 @@ impl Proof {
             Err(why) => {
                 drill.failed += 1;
                 let shown = format!("/{}", path_text(path));
-                ears.say(Code::NotProved, "cell", &shown, why);
+                log.say(Code::NotProved, "cell", &shown, why);
             }
         }
     }

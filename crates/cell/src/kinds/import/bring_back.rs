@@ -13,7 +13,7 @@ use capstan_media_agent::read::segment::SegmentReader;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 impl Cell {
     /// The same where nobody holds the medium yet. Where somebody does, who may be about to remove them, they stay given up: they would be
@@ -22,7 +22,7 @@ impl Cell {
         &self,
         id: MediumId,
         there: Option<&OpenMedium>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<Option<String>> {
         let given_up = self.given_up_on(id, &self.expired()?)?.len();
         let Some(row) = self.idb.medium(id)?.filter(|_| given_up > 0) else { return Ok(None) };
@@ -33,7 +33,7 @@ impl Cell {
                 row.label
             ))),
             Err(e) => Err(e),
-            Ok(_held) => self.bring_back(id, there, ears).map(|()| None),
+            Ok(_held) => self.bring_back(id, there, log).map(|()| None),
         }
     }
 
@@ -53,7 +53,7 @@ impl Cell {
         &self,
         id: MediumId,
         there: Option<&OpenMedium>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         let expired = self.expired()?;
         let mut whole = HashSet::new();
@@ -85,7 +85,7 @@ impl Cell {
             "{n} of its versions that were given up and not removed yet are back; keep rules decide on them anew"
         );
         let label = self.labels(std::iter::once(&id))?.concat();
-        ears.say(Code::BroughtBack, "cell", &label, text);
+        log.say(Code::BroughtBack, "cell", &label, text);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use crate::error::{CellError, Result, chain};
 use crate::media::libraries::libraries_of;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::session::{Ears, now_us, rfc3339};
+use crate::session::{SessionLog, now_us, rfc3339};
 use crate::supply::tape_arrays::is_of_libraries;
 use crate::upkeep::media::tape_use::Before;
 
@@ -221,7 +221,7 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         let mut broken = Vec::new();
         for found in arrays_of(std::mem::take(&mut all.members), &self.known_members()) {
             if stop.0.load(Relaxed) {
@@ -244,7 +244,7 @@ impl Cell {
             }
         }
         self.try_again(&mut all, observer, stop)?;
-        all.reported(self, device, broken, &ears)
+        all.reported(self, device, broken, &log)
     }
 
     /// Imports once more what was not taken, now that it is known what lies where: a tape that is in the case of another one is not a
@@ -313,7 +313,7 @@ impl All {
         cell: &Cell,
         device: &Address,
         mut broken: Vec<String>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<Report> {
         let Self { begun, report, later, others, closed, why_closed, unread, why_unread, .. } =
             self;
@@ -337,12 +337,12 @@ impl All {
         report.elapsed_s = begun.0.elapsed().as_secs_f64();
         report.rate_mb_s = report.bytes_read as f64 / 1e6 / report.elapsed_s.max(1e-9);
         for text in broken {
-            ears.say(Code::Missing, "cell", &device.to_string(), text);
+            log.say(Code::Missing, "cell", &device.to_string(), text);
         }
-        cell.say_not_imported(&later.versions, &device.to_string(), ears)?;
-        if ears.error_count() > 0 {
+        cell.say_not_imported(&later.versions, &device.to_string(), log)?;
+        if log.error_count() > 0 {
             let mut said = Report::default();
-            ears.fill(&cell.devices, &mut said);
+            log.fill(&cell.devices, &mut said);
             report.errors.append(&mut said.errors);
             report.faults.append(&mut said.faults);
             report.error_count += said.error_count;

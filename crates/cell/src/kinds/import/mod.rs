@@ -39,7 +39,7 @@ use crate::queries::status::lost_text;
 use crate::reading::unread::of_way;
 use crate::report::Report;
 use crate::request::Level;
-use crate::session::{CONSOLIDATE, Ears, host, now_us};
+use crate::session::{CONSOLIDATE, SessionLog, host, now_us};
 use crate::upkeep::media::tape_use::Before;
 use crate::versions::lacking::Paths;
 
@@ -91,7 +91,7 @@ impl Imports {
     }
 
     /// Says which segments are missing. A copy of one version may have others' in part, which then do not end here.
-    fn say_gaps(&mut self, ears: &Ears<'_>) {
+    fn say_gaps(&mut self, log: &SessionLog<'_>) {
         let ended = |id| self.sessions.iter().any(|s| s.label.version == id && s.end.is_some());
         for spans in self.spans.values_mut() {
             // Copies may lie in another order.
@@ -101,7 +101,7 @@ impl Imports {
                 let missing = span.range.0.saturating_sub(end);
                 if missing > 0 && (!span.is_copy || ended(span.version)) {
                     let text = format!("a segment before it is missing: {missing} bytes");
-                    ears.say(Code::Missing, "media agent", &span.segment, text);
+                    log.say(Code::Missing, "media agent", &span.segment, text);
                 }
                 end = end.max(span.range.1);
             }
@@ -180,7 +180,7 @@ fn placed(cell: &Cell, device: &Address) -> Placed {
 }
 
 /// Says of how many sessions the names stay encrypted, and why.
-fn say_sealed(sessions: &[Imported], why: Option<CellError>, label: &str, ears: &Ears<'_>) {
+fn say_sealed(sessions: &[Imported], why: Option<CellError>, label: &str, log: &SessionLog<'_>) {
     let sealed = sessions.iter().filter(|s| s.sealed.is_some() && s.names.is_none()).count();
     if sealed == 0 {
         return;
@@ -190,7 +190,7 @@ fn say_sealed(sessions: &[Imported], why: Option<CellError>, label: &str, ears: 
         "the names of {sealed} sessions are encrypted and stay so{why}; set CAPSTAN_PASSPHRASE or CAPSTAN_KEY_FILE and \
          import again to read them"
     );
-    ears.say(Code::Sealed, "cell", label, text);
+    log.say(Code::Sealed, "cell", label, text);
 }
 
 impl Cell {
@@ -203,7 +203,7 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let session = SessionRun::begin(self, "import", stop)?;
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         let _booked = self.book_drives_of(&[device])?;
         self.devices.wait_for(device);
         let opened = self.devices.medium(device);
@@ -212,14 +212,14 @@ impl Cell {
         let medium = opened.map_err(|e| changed.err().unwrap_or_else(|| e.into()))?;
         let header = medium.header().clone();
         if let Some((what, text)) = lost_header(&medium) {
-            ears.say(Code::HeaderDamaged, "media agent", &what, text);
+            log.say(Code::HeaderDamaged, "media agent", &what, text);
         }
         self.open_drive_key(&header)?;
         // A wrong secret is said before anything is recorded.
         let records = key_records(&medium, &medium.segments()?);
         let what = format!("medium {}", header.label);
         let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
-        let Taken { torn, kept } = self.take_as_it_is(device, &medium, &ears, stop)?;
+        let Taken { torn, kept } = self.take_as_it_is(device, &medium, &log, stop)?;
         let others = later.as_deref().map_or(&[][..], |later| &later.others_on);
         let at = placed(self, device).without(others);
         let row = self.put_imported(&medium, &at)?;
@@ -234,13 +234,13 @@ impl Cell {
             if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }
-            bytes += self.import_number(&medium, number, &mut found, &ears)?;
+            bytes += self.import_number(&medium, number, &mut found, &log)?;
         }
-        found.say_gaps(&ears);
+        found.say_gaps(&log);
         let sessions = std::mem::take(&mut found.sessions);
-        say_sealed(&sessions, opened.why, &header.label, &ears);
+        say_sealed(&sessions, opened.why, &header.label, &log);
         if opened.opened > 0 || header.is_drive_encrypted() {
-            self.warn_without_ring(device, &header.label, &ears)?;
+            self.warn_without_ring(device, &header.label, &log)?;
         }
         let (files, dirs) = self.import_sessions(&sessions)?;
         self.note_room(device, &header)?;
@@ -248,24 +248,24 @@ impl Cell {
         if opened.opened > 0 {
             self.grant_to_names_key()?;
         }
-        self.import_locks(&medium, &ears)?;
+        self.import_locks(&medium, &log)?;
         self.idb.raise_locks(&found.locks)?;
         let stay = self.bring_back_alone(
             header.medium,
             (!device.is_sequential()).then_some(&medium),
-            &ears,
+            &log,
         )?;
         // Among what was brought back may be what stands for others.
         self.adopt_stand_ins()?;
         match later {
             // What one lacks another one may have.
             Some(ref mut later) => later.versions.extend(versions),
-            None => self.say_not_imported(&versions, &header.label, &ears)?,
+            None => self.say_not_imported(&versions, &header.label, &log)?,
         }
-        Self::say_problems(&medium, &ears);
+        Self::say_problems(&medium, &log);
         // What was read is recorded, also where it was stopped.
         let status =
-            if ears.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
+            if log.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
         let mut report = Report {
             files,
             dirs,
@@ -301,7 +301,7 @@ impl Cell {
                 header.label
             )
         }));
-        ears.fill(&self.devices, &mut report);
+        log.fill(&self.devices, &mut report);
         session.record_whole(status, None, &report)?;
         Ok(report)
     }
@@ -320,10 +320,10 @@ impl Cell {
 
     /// Records the segments behind the last recorded one: a writer that was killed had committed them on the medium and
     /// not here yet. The caller holds the medium for writing.
-    pub(crate) fn record_unknown(&self, medium: &OpenMedium, ears: &Ears<'_>) -> Result<()> {
+    pub(crate) fn record_unknown(&self, medium: &OpenMedium, log: &SessionLog<'_>) -> Result<()> {
         let last = self.idb.last_segment_number(medium.header().medium)?;
         let unknown = medium.segments()?.into_iter().filter(|n| last.is_none_or(|last| *n > last));
-        self.record_numbers(medium, unknown.collect(), ears)
+        self.record_numbers(medium, unknown.collect(), log)
     }
 
     /// Records segments that are not recorded, by their numbers.
@@ -331,7 +331,7 @@ impl Cell {
         &self,
         medium: &OpenMedium,
         unknown: Vec<SegmentNumber>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         if !unknown.is_empty() {
             self.open_drive_key(medium.header())?;
@@ -344,9 +344,9 @@ impl Cell {
             found.keys = opened.map(|o| o.keys).unwrap_or_default();
         }
         for number in unknown {
-            self.import_number(medium, number, &mut found, ears)?;
+            self.import_number(medium, number, &mut found, log)?;
         }
-        found.say_gaps(ears);
+        found.say_gaps(log);
         self.import_sessions(&found.sessions)?;
         // What is locked stays, whatever else is recorded of it.
         Ok(self.idb.raise_locks(&found.locks)?)
@@ -386,7 +386,7 @@ impl Cell {
         &self,
         versions: &[VersionId],
         what: &str,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         let mut by_reason: BTreeMap<String, Vec<VersionId>> = BTreeMap::new();
         for lost in self.idb.lost_versions()? {
@@ -406,13 +406,13 @@ impl Cell {
                 n => (format!(" and {} more", n - NAMED), "are"),
             };
             let text = format!("{named}{more} {are} not whole: {why}");
-            ears.say(Code::Missing, "cell", what, text);
+            log.say(Code::Missing, "cell", what, text);
         }
         Ok(())
     }
 
     /// Takes over the locks that the medium records: a new database does not lift them.
-    fn import_locks(&self, medium: &OpenMedium, ears: &Ears<'_>) -> Result<()> {
+    fn import_locks(&self, medium: &OpenMedium, log: &SessionLog<'_>) -> Result<()> {
         let mut locks = Vec::new();
         for found in medium.version_locks()? {
             match found {
@@ -422,7 +422,7 @@ impl Cell {
                         "the lock of version {} is damaged: what it has here is not pruned; lock it again",
                         version.short()
                     );
-                    ears.say(Code::Damaged, "media agent", medium.path(), text);
+                    log.say(Code::Damaged, "media agent", medium.path(), text);
                 }
             }
         }
@@ -435,7 +435,7 @@ impl Cell {
         medium: &OpenMedium,
         number: SegmentNumber,
         found: &mut Imports,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<u64> {
         match medium.attachment(number)? {
             Some(attached) => {
@@ -447,7 +447,7 @@ impl Cell {
                 self.pass_known(medium, number, found)?;
                 Ok(0)
             }
-            None => self.import_segment(medium, number, found, ears),
+            None => self.import_segment(medium, number, found, log),
         }
     }
 
@@ -479,7 +479,7 @@ impl Cell {
         medium: &OpenMedium,
         number: SegmentNumber,
         found: &mut Imports,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<u64> {
         let reader = SegmentReader::open(medium, number)?;
         let what = reader.path().to_owned();
@@ -491,7 +491,7 @@ impl Cell {
             Err(e) => {
                 whole = false;
                 let text = format!("{e}; its contents are taken from its streams");
-                ears.say(Code::Damaged, "media agent", &what, text);
+                log.say(Code::Damaged, "media agent", &what, text);
                 let mut read = scan(&reader)?;
                 let catalog = read.catalog.take();
                 catalog.filter(|c| c.header.is_some() && c.end.is_some()).unwrap_or_else(|| {
@@ -502,7 +502,7 @@ impl Cell {
         };
         let Some(contents) = completed(contents, medium.header(), number) else {
             let text = "nothing of it can be read".to_owned();
-            ears.say(Code::Damaged, "media agent", &what, text);
+            log.say(Code::Damaged, "media agent", &what, text);
             return Ok(reader.len()?);
         };
         let (Some(header), Some(end)) = (&contents.header, &contents.end) else {

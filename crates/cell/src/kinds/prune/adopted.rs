@@ -12,7 +12,7 @@ use crate::Cell;
 use crate::error::Result;
 use crate::kinds::prune::stand_ins::Place;
 use crate::reading::version::VersionView;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// What builds on a version builds on what stands for it, in these rows; that is given up, if a time is given.
 fn adopt(rows: &mut [PruneRow], from: VersionId, to: VersionId, give_up_us: Option<i64>) {
@@ -59,7 +59,7 @@ impl Cell {
         mut rows: Vec<PruneRow>,
         asked: &Asked<'_>,
         dry_run: bool,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<Vec<PruneRow>> {
         let mut is_new = false;
         let decisions = asked.decide(&rows);
@@ -83,7 +83,7 @@ impl Cell {
                 let text = format!(
                     "it does not take the place of what it was made of, which stays: {why}"
                 );
-                ears.say(Code::Adapted, "cell", &name, text);
+                log.say(Code::Adapted, "cell", &name, text);
             }
             let Some(to) = to else { continue };
             let is_kept = is_kept_itself(to, &base.version, &rows, &decisions, asked);

@@ -23,7 +23,7 @@ use crate::kinds::prune::plan::{Base, Bases, ConsolidatedBase, Lack, Plan, Uncon
 use crate::media::is_elsewhere;
 use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 use crate::supply::Wanted;
 
 /// Share of a chain that is dead from which on it is consolidated, in percent of its data: below, more bytes would be
@@ -285,7 +285,7 @@ impl Cell {
         &self,
         bases: Bases,
         request: &PruneRequest,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         pruned: &mut Pruned,
     ) -> Result<()> {
         // What was written in vain and removed again is nothing that was given back.
@@ -303,7 +303,7 @@ impl Cell {
                 "{}@{session} was not consolidated, so all that it builds on stays: {}",
                 failed.name, failed.why
             );
-            ears.say(Code::NotConsolidated, "cell", &failed.name, text);
+            log.say(Code::NotConsolidated, "cell", &failed.name, text);
         }
         let failed: Vec<Base> = bases.failed.iter().map(|(base, _)| base.clone()).collect();
         let unmarked = versions_of(&failed);

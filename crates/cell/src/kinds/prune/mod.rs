@@ -34,7 +34,7 @@ use crate::error::{CellError, Result, chain};
 use crate::media::is_worm;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::session::{Ears, host, now_us, peak_rss, rfc3339};
+use crate::session::{SessionLog, host, now_us, peak_rss, rfc3339};
 use crate::versions::away_media::AwayMedium;
 use crate::versions::damaged::Stays;
 use crate::versions::leap::Leap;
@@ -211,11 +211,11 @@ impl Cell {
         match request.dry_run {
             // What is gone cannot be brought back by a database that is mended.
             false => self.sound_pages()?,
-            true => self.check_pages(&Ears::new(observer)),
+            true => self.check_pages(&SessionLog::new(observer)),
         }
         // All media are looked at for it: once, as long as nothing was done.
         let found = self.media_away()?;
-        let away = self.say_still(request, found.clone(), &Ears::new(observer))?;
+        let away = self.say_still(request, found.clone(), &SessionLog::new(observer))?;
         let (mut pruned, mut bases) = self.prune_once(request, &found, true, observer, stop)?;
         pruned.away = away;
         let again = |pruned: &mut Pruned| -> Result<()> {
@@ -234,11 +234,11 @@ impl Cell {
                 self.asked(request, &found)?.objects.into_iter().flatten().collect();
             self.idb.give_up_objects(&objects, now_us())?;
         }
-        let ears = Ears::new(observer);
-        self.settle_bases(bases, request, &ears, &mut pruned)?;
-        self.say_crowded(request, &self.asked(request, &found)?, &ears, &mut pruned)?;
-        self.say_unended(request, &ears, &mut pruned)?;
-        pruned.leap = self.say_leap(&self.asked(request, &found)?, &ears)?;
+        let log = SessionLog::new(observer);
+        self.settle_bases(bases, request, &log, &mut pruned)?;
+        self.say_crowded(request, &self.asked(request, &found)?, &log, &mut pruned)?;
+        self.say_unended(request, &log, &mut pruned)?;
+        pruned.leap = self.say_leap(&self.asked(request, &found)?, &log)?;
         if request.dry_run {
             return Ok(pruned);
         }
@@ -279,14 +279,14 @@ impl Cell {
         stop: &Stop,
     ) -> Result<(Pruned, Bases)> {
         let started_us = now_us();
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         let mut asked = self.asked(request, away)?;
         let wrong_clocks = match request.leftovers {
             true => Vec::new(),
-            false => self.say_clocks(&asked, &ears)?,
+            false => self.say_clocks(&asked, &log)?,
         };
-        let rows = self.rows_without_dead_readers(&ears, stop)?;
-        let mut rows = self.rows_with_stand_ins(rows, &asked, request.dry_run, &ears)?;
+        let rows = self.rows_without_dead_readers(&log, stop)?;
+        let mut rows = self.rows_with_stand_ins(rows, &asked, request.dry_run, &log)?;
         let mut sizes = self.sizes()?;
         // First what the database alone says: it names the media that are needed.
         let first = asked.decide(&rows);
@@ -294,14 +294,14 @@ impl Cell {
         if !request.dry_run {
             for at_hand in media.values_mut() {
                 // A version of another home may build on what is to go.
-                let known = at_hand.as_ref().map(|held| self.record_unknown(held.medium(), &ears));
+                let known = at_hand.as_ref().map(|held| self.record_unknown(held.medium(), &log));
                 if let Ok(Err(e)) = known {
                     *at_hand = Err(e);
                 }
             }
             sizes = self.sizes()?;
         }
-        asked.locks = locks_on(&mut media, &ears);
+        asked.locks = locks_on(&mut media, &log);
         let decisions = if request.dry_run {
             asked.decide(&rows)
         } else {
@@ -322,9 +322,9 @@ impl Cell {
             rows = now;
             decisions
         };
-        self.say_lost_that_go(&rows, &decisions, &asked, &ears)?;
+        self.say_lost_that_go(&rows, &decisions, &asked, &log)?;
         if consolidates {
-            self.say_not_whole(&rows, &asked, &ears)?;
+            self.say_not_whole(&rows, &asked, &log)?;
         }
         let versions = self.described(&rows, &decisions, &sizes, &asked)?;
         let mut of_bases = match consolidates {
@@ -338,18 +338,18 @@ impl Cell {
         let mut pruned = Pruned { dry_run, versions, wrong_clocks, ..Pruned::default() };
         if request.dry_run {
             self.foresee(&rows, &decisions, &mut of_bases, &media, asked.now_us, &mut pruned)?;
-            pruned.errors = ears.error_count();
+            pruned.errors = log.error_count();
             return Ok((pruned, of_bases));
         }
         let gone = gone(&rows, &decisions);
         self.sweep(&gone, &media, asked.now_us, &mut pruned)?;
         pruned.removed_catalogs = self.idb.drop_catalogs(asked.now_us)? as u64;
         if pruned.count(Action::Keep) < pruned.versions.len() as u64 {
-            self.record_prune(&mut pruned, request, started_us, &ears)?;
+            self.record_prune(&mut pruned, request, started_us, &log)?;
         }
-        pruned.errors = ears.error_count();
+        pruned.errors = log.error_count();
         let held = media.values().flatten().map(|held| held.medium().path());
-        self.back_up_idb_on(held, &ears);
+        self.back_up_idb_on(held, &log);
         Ok((pruned, of_bases))
     }
 
@@ -395,21 +395,25 @@ impl Cell {
     }
 
     /// All versions, held by none who died.
-    fn rows_without_dead_readers(&self, ears: &Ears<'_>, stop: &Stop) -> Result<Vec<PruneRow>> {
+    fn rows_without_dead_readers(
+        &self,
+        log: &SessionLog<'_>,
+        stop: &Stop,
+    ) -> Result<Vec<PruneRow>> {
         let rows = self.idb.prune_rows()?;
         if rows.iter().all(|row| row.readers.is_empty()) {
             return Ok(rows);
         }
-        self.end_dead_leases(ears, stop)?;
+        self.end_dead_leases(log, stop)?;
         Ok(self.idb.prune_rows()?)
     }
 
     /// Says of the objects that are asked for what clocks say that cannot be.
-    fn say_clocks(&self, asked: &Asked<'_>, ears: &Ears<'_>) -> Result<Vec<String>> {
+    fn say_clocks(&self, asked: &Asked<'_>, log: &SessionLog<'_>) -> Result<Vec<String>> {
         let mut said = Vec::new();
         for object in self.idb.objects()?.into_iter().filter(|o| asked.is_of(o.id)) {
             for (_, text) in self.clock_faults(object.id)? {
-                ears.say(Code::ClockWrong, "cell", &object.name, text.clone());
+                log.say(Code::ClockWrong, "cell", &object.name, text.clone());
                 said.push(text);
             }
         }
@@ -417,7 +421,7 @@ impl Cell {
     }
 
     /// Says that the clock may have leapt, where anything that is asked for goes by time.
-    fn say_leap(&self, asked: &Asked<'_>, ears: &Ears<'_>) -> Result<Option<Leap>> {
+    fn say_leap(&self, asked: &Asked<'_>, log: &SessionLog<'_>) -> Result<Option<Leap>> {
         let Some(leap) = asked.leap else { return Ok(None) };
         let has_date = |row: &PruneRow| {
             row.keeping.locked_until_us.is_some()
@@ -428,7 +432,7 @@ impl Cell {
         if !asked.rules.go_by_time() && !rows.iter().any(is_dated) {
             return Ok(None);
         }
-        ears.say(Code::ClockLeapt, "cell", &host(), leap.text());
+        log.say(Code::ClockLeapt, "cell", &host(), leap.text());
         Ok(Some(leap))
     }
 
@@ -560,14 +564,14 @@ impl Cell {
         pruned: &mut Pruned,
         request: &PruneRequest,
         started_us: i64,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         for pending in &pruned.pending {
             let text = format!("{} segments stay for now: {}", pending.segments, pending.why);
             let code = if pending.failed { Code::DeviceFailed } else { Code::Adapted };
-            ears.say(code, "media agent", &pending.medium, text);
+            log.say(code, "media agent", &pending.medium, text);
         }
-        let failed = pruned.pending.iter().any(|p| p.failed) || ears.error_count() > 0;
+        let failed = pruned.pending.iter().any(|p| p.failed) || log.error_count() > 0;
         let status = if failed { Status::CompletedWithErrors } else { Status::Completed };
         let ended_us = now_us();
         let mut report = Report {
@@ -581,7 +585,7 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
-        ears.fill(&self.devices, &mut report);
+        log.fill(&self.devices, &mut report);
         self.record(&mut report, "prune", started_us, status)
     }
 }
@@ -616,14 +620,14 @@ fn why_not(medium: Option<&Result<AtHand>>) -> String {
 
 /// The locks on the media. One of which they cannot be listed is left alone; a lock that cannot be read holds its version. Both are
 /// said.
-fn locks_on(media: &mut Media, ears: &Ears<'_>) -> HashMap<VersionId, MediumLock> {
+fn locks_on(media: &mut Media, log: &SessionLog<'_>) -> HashMap<VersionId, MediumLock> {
     let mut locks: HashMap<VersionId, MediumLock> = HashMap::new();
     for at_hand in media.values_mut() {
         let Ok(medium) = at_hand.as_ref().map(AtHand::medium) else { continue };
         let on_it = match medium.version_locks() {
             Ok(on_it) => on_it,
             Err(e) => {
-                ears.say(Code::DeviceFailed, "media agent", medium.path(), chain(&e));
+                log.say(Code::DeviceFailed, "media agent", medium.path(), chain(&e));
                 *at_hand = Err(e.into());
                 continue;
             }
@@ -638,7 +642,7 @@ fn locks_on(media: &mut Media, ears: &Ears<'_>) -> HashMap<VersionId, MediumLock
                 (FoundLock::Damaged(version), known) => {
                     let what = format!("the lock {version} in {}", medium.path());
                     let text = "it cannot be read, so the version that it locks is kept; the others are not held by it";
-                    ears.say(Code::Damaged, "media agent", &what, text.to_owned());
+                    log.say(Code::Damaged, "media agent", &what, text.to_owned());
                     known.unwrap_or(MediumLock::Damaged)
                 }
             };

@@ -18,7 +18,7 @@ use crate::kinds::consolidate::To;
 use crate::kinds::prune::stand_ins::Place;
 use crate::media::{LEAST_SPACE, free_bytes, is_elsewhere, mb};
 use crate::session::refused::called;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// Exit code of a prune that left something undone.
 const WITH_ERRORS: u8 = 3;
@@ -206,7 +206,7 @@ impl Cell {
     pub(super) fn say_unended(
         &self,
         request: &PruneRequest,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         pruned: &mut Pruned,
     ) -> Result<()> {
         let stays = |v: &super::PrunedVersion| {
@@ -239,7 +239,7 @@ impl Cell {
                         mb(*bytes),
                         shell_word(&name)
                     );
-                    ears.say(Code::UnendedKept, "cell", &name, text);
+                    log.say(Code::UnendedKept, "cell", &name, text);
                     let (name, session) = (name.clone(), session.clone());
                     pruned.unended.push(UnendedBackup {
                         name,
@@ -262,7 +262,7 @@ impl Cell {
                     mb(free),
                     shell_word(&name)
                 );
-                ears.say(Code::UnendedKept, "cell", &name, text);
+                log.say(Code::UnendedKept, "cell", &name, text);
                 let (name, session) = (name.clone(), session.clone());
                 pruned.unended.push(UnendedBackup { name, session, medium: label, bytes: *bytes });
             }
@@ -276,7 +276,7 @@ impl Cell {
         &self,
         request: &PruneRequest,
         asked: &Asked<'_>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         pruned: &mut Pruned,
     ) -> Result<()> {
         let is_marked = |v: &&super::PrunedVersion| v.action == Action::Mark;
@@ -327,7 +327,7 @@ impl Cell {
                 ways(&name, &session)
             );
             let short = session.get(..8).unwrap_or_default();
-            ears.say(Code::NotConsolidated, "cell", &name, format!("{name}@{short}: {why}"));
+            log.say(Code::NotConsolidated, "cell", &name, format!("{name}@{short}: {why}"));
             let lacks_bytes = LEAST_SPACE.checked_sub(free);
             pruned.unconsolidated.push(UnconsolidatedBase {
                 name,

@@ -11,7 +11,7 @@ use super::decide::{Action, Asked, Decision};
 use crate::Cell;
 use crate::error::Result;
 use crate::queries::status::lost_text;
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::versions::away_media::AwayMedium;
 use crate::versions::damaged::damaged_text;
 
@@ -35,7 +35,7 @@ impl Cell {
         &self,
         request: &PruneRequest,
         mut away: Vec<AwayMedium>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<Vec<AwayMedium>> {
         let host = request.of_host();
         for of in &mut away {
@@ -54,7 +54,7 @@ impl Cell {
                 of.hint()
             );
             let code = if of.changed { Code::MediumChanged } else { Code::MediumAway };
-            ears.say(code, "cell", &of.medium.label, text);
+            log.say(code, "cell", &of.medium.label, text);
         }
         Ok(away)
     }
@@ -65,14 +65,14 @@ impl Cell {
         rows: &[PruneRow],
         decisions: &[Decision],
         asked: &Asked<'_>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         for (row, decision) in rows.iter().zip(decisions) {
             let is_lost = asked.lost.contains_key(&row.version.id);
             if is_lost && decision.action == Action::Remove && row.keeping.expired_us.is_none() {
                 let name = self.name_of_version(row.version.id)?;
                 let text = format!("what is left of it goes: {}", decision.why.join(", "));
-                ears.say(Code::LostData, "cell", &name, text);
+                log.say(Code::LostData, "cell", &name, text);
             }
         }
         Ok(())
@@ -84,7 +84,7 @@ impl Cell {
         &self,
         rows: &[PruneRow],
         asked: &Asked<'_>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         let is_said = |row: &PruneRow| {
             let (id, object) = (&row.version.id, row.version.object);
@@ -104,7 +104,7 @@ impl Cell {
                     and_more(more),
                     damaged_text(labels)
                 );
-                ears.say(Code::Damaged, "cell", &name, text);
+                log.say(Code::Damaged, "cell", &name, text);
             }
             let mut lacking = of.iter().filter(|row| is_said(row) && asked.waits_for_import(row));
             if let Some(newest) = lacking.next()
@@ -119,7 +119,7 @@ impl Cell {
                     and_more(more),
                     lost_text(lost)
                 );
-                ears.say(Code::LostData, "cell", &name, text);
+                log.say(Code::LostData, "cell", &name, text);
             }
         }
         Ok(())

@@ -91,7 +91,7 @@ impl Repair<'_> {
         all.sort_by_key(|(_, here)| here.iter().map(|at| at.2).min());
         let total = all.iter().map(|((v, s), _)| views[*v].segments[*s].bytes).sum();
         let source = self.meters.of(Stage::Source);
-        let (found, _) = watched(self.cell.devices.waits(), &self.meters, self.ears, total, || {
+        let (found, _) = watched(self.cell.devices.waits(), &self.meters, self.log, total, || {
             let mut found = Found::default();
             for ((v, s), places) in all {
                 if self.stop.0.load(Relaxed) {
@@ -202,7 +202,7 @@ impl Repair<'_> {
         broken: &[Broken],
         report: &mut Report,
     ) -> Result<u64> {
-        let (cell, label, ears) = (self.cell, &self.row.label, self.ears);
+        let (cell, label, log) = (self.cell, &self.row.label, self.log);
         let mut losses = Losses::default();
         let mut away = AwaySegments::default();
         for b in broken.iter().filter(|b| !b.lost.is_empty()) {
@@ -217,10 +217,10 @@ impl Repair<'_> {
                 b.number(),
                 b.why
             );
-            ears.say(Code::Damaged, "media agent", label, text);
+            log.say(Code::Damaged, "media agent", label, text);
             losses.damaged.extend(&b.lost);
         }
-        report.away_media = away.say(cell, ears)?;
+        report.away_media = away.say(cell, log)?;
         if losses.is_empty() {
             return Ok(0);
         }
@@ -244,9 +244,9 @@ impl Repair<'_> {
         }
         if sealed {
             let text = "the names of some files that this costs are encrypted".to_owned();
-            ears.say(Code::Damaged, "media agent", label, text);
+            log.say(Code::Damaged, "media agent", label, text);
         }
-        Ok(named.say(ears))
+        Ok(named.say(log))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::{is_place_here, recorded, shown};
 use crate::report::Report;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// What was done about a header file.
 pub(super) enum HeaderMended {
@@ -34,7 +34,7 @@ impl Cell {
         request: &RepairRequest,
         from: Option<&Medium>,
         started_us: i64,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<HeaderMended> {
         let Some(path) = self.directory_of(&request.medium)? else {
             return Ok(HeaderMended::Nothing);
@@ -52,12 +52,12 @@ impl Cell {
         if request.dry_run {
             let text = format!("{file} would be written anew, as of {name}: {}", lost.problem);
             report.notes.push(text);
-            close(&self.devices, &mut report, Status::Completed, ears);
+            close(&self.devices, &mut report, Status::Completed, log);
             return Ok(HeaderMended::All(Box::new(report)));
         }
         rewrite_header(&path, &header)?;
         let text = format!("it was written anew, as of {name}; it was damaged: {}", lost.problem);
-        ears.say(Code::Repaired, "media agent", &file, text);
+        log.say(Code::Repaired, "media agent", &file, text);
         let next = match (self.other_cell(&header)?, row) {
             (None, Some(_)) => return Ok(HeaderMended::File),
             (Some(_), _) => format!(
@@ -71,7 +71,7 @@ impl Cell {
             ),
         };
         report.notes.extend([format!("{file} was written anew"), next]);
-        close(&self.devices, &mut report, Status::Completed, ears);
+        close(&self.devices, &mut report, Status::Completed, log);
         self.record(&mut report, REPAIR, started_us, Status::Completed)?;
         Ok(HeaderMended::All(Box::new(report)))
     }

@@ -30,7 +30,7 @@ use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::session::transfers::Moved;
-use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::session::{SessionLog, begun, host, now_us, peak_rss, rfc3339};
 
 /// The kind of session.
 const REPAIR: &str = "repair";
@@ -56,7 +56,7 @@ struct Repair<'a> {
     /// The versions that have something on the medium and were not given up.
     versions: Vec<Version>,
     meters: Arc<Meters>,
-    ears: &'a Ears<'a>,
+    log: &'a SessionLog<'a>,
     stop: &'a Stop,
     remove_unreadable: bool,
     dry_run: bool,
@@ -95,9 +95,9 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let (begun_at, started_us) = (Instant::now(), now_us());
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         let from = request.from.as_ref().map(|from| self.find_medium(from)).transpose()?;
-        let mended_header = match self.mend_header(request, from.as_ref(), started_us, &ears)? {
+        let mended_header = match self.mend_header(request, from.as_ref(), started_us, &log)? {
             HeaderMended::All(report) => return Ok(*report),
             HeaderMended::File => true,
             HeaderMended::Nothing => false,
@@ -144,7 +144,7 @@ impl Cell {
             address,
             versions,
             meters: Arc::new(Meters::default()),
-            ears: &ears,
+            log: &log,
             stop,
             remove_unreadable: request.remove_unreadable,
             dry_run: request.dry_run,
@@ -155,7 +155,7 @@ impl Cell {
             lacking,
         };
         let found = repair.find(&medium, &views)?;
-        let degraded = self.say_members(&medium, &ears);
+        let degraded = self.say_members(&medium, &log);
         drop(medium);
         let mut report = repair.report();
         let mut outcome = repair.mend(&found, &mut views, &mut report)?;
@@ -172,12 +172,12 @@ impl Cell {
         }
         repair.note(&found, &outcome, &mut report)?;
         if stop.0.load(Relaxed) {
-            ears.stopped(&repair.row.label);
+            log.stopped(&repair.row.label);
         }
         let status = match stop.0.load(Relaxed) {
             _ if outcome.failed => Status::Failed,
             true => Status::Incomplete,
-            false if ears.error_count() > 0 || degraded => Status::CompletedWithErrors,
+            false if log.error_count() > 0 || degraded => Status::CompletedWithErrors,
             false => Status::Completed,
         };
         let moved = Moved {
@@ -213,14 +213,14 @@ impl Repair<'_> {
     ) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         if let Some(text) = &self.lost_header {
-            self.ears.say(Code::Damaged, "media agent", &self.row.label, text.clone());
+            self.log.say(Code::Damaged, "media agent", &self.row.label, text.clone());
             return Ok(outcome);
         }
         let helps = || found.broken.iter().filter(|b| b.helps);
         if let Some(text) = self.full()?
             && (helps().next().is_some() || !found.attachments.is_empty())
         {
-            self.ears.say(Code::Damaged, "cell", &self.row.label, text);
+            self.log.say(Code::Damaged, "cell", &self.row.label, text);
             outcome.failed = !self.dry_run;
             return Ok(outcome);
         }
@@ -250,7 +250,7 @@ impl Repair<'_> {
             Ok(done) => (outcome.failed, outcome.written) = done,
             Err(e) => {
                 outcome.failed = true;
-                self.ears.say(Code::DeviceFailed, "cell", &self.row.label, chain(&e));
+                self.log.say(Code::DeviceFailed, "cell", &self.row.label, chain(&e));
             }
         }
         Ok(outcome)
@@ -297,7 +297,7 @@ impl Repair<'_> {
             return Ok(idb.clear_medium_damage(id, mended)?);
         }
         if let Some(text) = &self.changed {
-            self.ears.say(Code::MediumChanged, "cell", label, text.clone());
+            self.log.say(Code::MediumChanged, "cell", label, text.clone());
         }
         let places = broken.iter().flat_map(|b| &b.places).map(|at| at.0);
         let damaged: Vec<_> = places.filter(|id| !self.lacking.contains(id)).collect();
@@ -315,7 +315,7 @@ impl Repair<'_> {
         status: Status,
         mut report: Report,
     ) -> Result<Report> {
-        close(&self.cell.devices, &mut report, status, self.ears);
+        close(&self.cell.devices, &mut report, status, self.log);
         match session {
             Some(id) => {
                 report.session = id.to_string();
@@ -351,9 +351,9 @@ fn report_of(label: &str, started_us: i64, dry_run: bool) -> Report {
 }
 
 /// Says in a report how it ended.
-fn close(devices: &DeviceHost, report: &mut Report, status: Status, ears: &Ears<'_>) {
+fn close(devices: &DeviceHost, report: &mut Report, status: Status, log: &SessionLog<'_>) {
     report.status = status.to_string();
     report.end = rfc3339(now_us());
     report.peak_rss_bytes = peak_rss();
-    ears.fill(devices, report);
+    log.fill(devices, report);
 }

@@ -59,7 +59,7 @@ impl Repair<'_> {
                      copy what is left of it elsewhere",
                     b.number()
                 );
-                self.ears.say(Code::Damaged, "media agent", &self.row.label, text);
+                self.log.say(Code::Damaged, "media agent", &self.row.label, text);
                 continue;
             }
             works.push(Work::of(view, place));
@@ -78,7 +78,7 @@ impl Repair<'_> {
             )));
         }
         let supply = Supply::of(None, [&self.address]).encrypted(by_drive);
-        let run = cell.copy_works(&works, member, supply, kept, &self.meters, self.ears, self.stop);
+        let run = cell.copy_works(&works, member, supply, kept, &self.meters, self.log, self.stop);
         report.replicas.extend(run.replicas);
         if let Err(e) = &run.finished {
             let way = if e.is_full() {
@@ -87,7 +87,7 @@ impl Repair<'_> {
                 String::new()
             };
             let text = format!("{}{way}", chain(e));
-            self.ears.say(Code::DeviceFailed, "media agent", &self.row.label, text);
+            self.log.say(Code::DeviceFailed, "media agent", &self.row.label, text);
         }
         Ok((run.finished.is_err() || run.closed, run.committed))
     }
@@ -99,7 +99,7 @@ impl Repair<'_> {
         found: &Found,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let (cell, row, ears) = (self.cell, &self.row, self.ears);
+        let (cell, row, log) = (self.cell, &self.row, self.log);
         let tried: Vec<&Broken> = found.broken.iter().filter(|b| b.helps).collect();
         if tried.is_empty() && found.stale.is_empty() {
             return Ok(());
@@ -132,7 +132,7 @@ impl Repair<'_> {
                     b.number(),
                     new.2.0
                 );
-                ears.say(Code::Damaged, "media agent", &row.label, text);
+                log.say(Code::Damaged, "media agent", &row.label, text);
                 continue;
             }
             if b.lost.is_empty() {
@@ -143,7 +143,7 @@ impl Repair<'_> {
                     new.2.0,
                     b.why
                 );
-                ears.say(Code::Repaired, "media agent", &row.label, text);
+                log.say(Code::Repaired, "media agent", &row.label, text);
                 for at in &b.places {
                     given_up.push(self.expired(*at, place.bytes)?);
                 }
@@ -151,7 +151,7 @@ impl Repair<'_> {
         }
         if let Err(e) = cell.lock_on(&self.versions, &[row.id]) {
             // What is locked stays locked where it is damaged.
-            say_not_locked(ears, &row.label, &e);
+            say_not_locked(log, &row.label, &e);
             return Ok(());
         }
         if !self.address.is_sequential() {
@@ -173,13 +173,13 @@ impl Repair<'_> {
         given_up: &[ExpiredSegment],
         there: &HashSet<SegmentNumber>,
     ) -> Result<HashSet<SegmentNumber>> {
-        let (cell, label, ears) = (self.cell, &self.row.label, self.ears);
+        let (cell, label, log) = (self.cell, &self.row.label, self.log);
         if given_up.is_empty() {
             return Ok(HashSet::new());
         }
         if let Err(e) = cell.refuse_read(self.row.id) {
             let text = format!("damaged segments stay, and are read last: {}", chain(&e));
-            ears.say(Code::Adapted, "cell", label, text);
+            log.say(Code::Adapted, "cell", label, text);
             return Ok(HashSet::new());
         }
         let held = cell.hold_medium(self.row.id)?;
@@ -195,7 +195,7 @@ impl Repair<'_> {
         if let Some((why, failed)) = swept.stays {
             let code = if failed { Code::DeviceFailed } else { Code::Adapted };
             let text = format!("damaged segments stay, and are read last: {why}");
-            ears.say(code, "media agent", label, text);
+            log.say(code, "media agent", label, text);
         }
         Ok(gone.iter().map(|s| s.number).collect())
     }

@@ -20,7 +20,7 @@ use crate::kinds::stage::is_whole;
 use crate::observe::Silent;
 use crate::reading::unread::of_way;
 use crate::report::Report;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// A damaged segment that no version needs.
 pub(super) struct Unneeded {
@@ -39,7 +39,7 @@ impl Cell {
         let recorded = self.recorded_on(medium.header().medium)?;
         let unknown = medium.segments()?.into_iter().filter(|n| !recorded.contains(n)).collect();
         // That something of it is damaged is what the repair finds.
-        self.record_numbers(medium, unknown, &Ears::new(&Silent))
+        self.record_numbers(medium, unknown, &SessionLog::new(&Silent))
     }
 }
 
@@ -117,16 +117,16 @@ impl Repair<'_> {
                 Code::Repaired => report.notes.push(format!("{what}: {text}")),
                 _ => all = false,
             }
-            self.ears.say(code, "media agent", &what, text);
+            self.log.say(code, "media agent", &what, text);
         }
         Ok(all)
     }
 
     /// Removes them, as prune would; from a tape nothing is removed. Returns whether any stays that is to go sooner or later.
     pub(super) fn remove_unneeded(&self, unneeded: &[Unneeded]) -> Result<bool> {
-        let (label, ears) = (&self.row.label, self.ears);
+        let (label, log) = (&self.row.label, self.log);
         for u in unneeded.iter().filter(|u| !u.goes) {
-            ears.say(Code::Damaged, "media agent", label, u.text("it stays"));
+            log.say(Code::Damaged, "media agent", label, u.text("it stays"));
         }
         let stays = unneeded.iter().any(|u| !u.goes);
         let going: Vec<&Unneeded> = unneeded.iter().filter(|u| u.goes).collect();
@@ -136,7 +136,7 @@ impl Repair<'_> {
         if self.address.is_sequential() {
             for u in going {
                 let text = u.text("it goes when the tape is recycled");
-                ears.say(Code::Repaired, "media agent", label, text);
+                log.say(Code::Repaired, "media agent", label, text);
             }
             return Ok(stays);
         }
@@ -151,7 +151,7 @@ impl Repair<'_> {
         let unknown = going.iter().filter(|u| u.recorded.is_none()).map(|u| u.number);
         gone.extend(self.remove_unreadable(&unknown.collect::<Vec<_>>())?);
         for u in going.iter().filter(|u| gone.contains(&u.number)) {
-            ears.say(Code::Repaired, "media agent", label, u.text("it was removed"));
+            log.say(Code::Repaired, "media agent", label, u.text("it was removed"));
         }
         Ok(stays || going.iter().any(|u| !gone.contains(&u.number)))
     }
@@ -159,7 +159,7 @@ impl Repair<'_> {
     /// Removes segments of which nothing can be read and the database knows nothing, but those that a lock covers. Returns the
     /// numbers of those that are gone.
     fn remove_unreadable(&self, numbers: &[SegmentNumber]) -> Result<Vec<SegmentNumber>> {
-        let (cell, label, ears) = (self.cell, &self.row.label, self.ears);
+        let (cell, label, log) = (self.cell, &self.row.label, self.log);
         if numbers.is_empty() {
             return Ok(Vec::new());
         }
@@ -169,12 +169,12 @@ impl Repair<'_> {
             numbers.iter().copied().partition(|number| is_locked(&locks, *number, now_us));
         for number in locked {
             let text = format!("segment {} stays: a lock covers it", number.0);
-            ears.say(Code::Damaged, "media agent", label, text);
+            log.say(Code::Damaged, "media agent", label, text);
         }
         let (gone, failure) = held.remove_segments(&free);
         if let Some(e) = failure {
             let text = format!("damaged segments stay: {}", chain(&e));
-            ears.say(Code::DeviceFailed, "media agent", label, text);
+            log.say(Code::DeviceFailed, "media agent", label, text);
         }
         Ok(gone)
     }

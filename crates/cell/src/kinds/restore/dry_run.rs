@@ -14,7 +14,7 @@ use crate::kinds::restore::{pick, stripped};
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo};
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// How many files are known of a version, directories aside.
 pub(crate) fn files_known(view: &VersionView<'_>, overview: &Overview) -> Result<u64> {
@@ -31,7 +31,7 @@ pub(super) fn dry_run(
     chosen: &Chosen,
     scope: &Scope,
     run: &RunOf<'_>,
-    ears: &Ears<'_>,
+    log: &SessionLog<'_>,
 ) -> Result<Report> {
     let mut tally = Tally::new(run.request, chosen);
     let mut report = run.report(Status::Completed);
@@ -61,6 +61,6 @@ pub(super) fn dry_run(
     (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.data);
     report.pick = pick::list(view, overview, scope, &tally)?;
     report.media = report.pick.iter().map(|of| of.label.clone()).collect();
-    ears.fill(&view.cell.devices, &mut report);
+    log.fill(&view.cell.devices, &mut report);
     Ok(report)
 }

@@ -16,7 +16,7 @@ use crate::observe::Observer;
 use crate::reading::contents::data_ranges;
 use crate::reading::version::VersionView;
 use crate::request::{RestoreRequest, RestoreTo};
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// What a restore would bring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -109,17 +109,21 @@ pub(super) struct Coming<'a> {
 
 impl Cell {
     /// What a restore chooses, by the catalogs alone. Refuses what the restore would.
-    pub(super) fn coming(&self, request: &RestoreRequest, ears: &Ears<'_>) -> Result<Coming<'_>> {
+    pub(super) fn coming(
+        &self,
+        request: &RestoreRequest,
+        log: &SessionLog<'_>,
+    ) -> Result<Coming<'_>> {
         let version = self.version(&request.version)?;
         let name = &request.version.name;
-        self.say_lost(version.id, name, || None, ears)?;
+        self.say_lost(version.id, name, || None, log)?;
         let mut view = VersionView::open_known(self, version.id)?.0;
         self.add_keys(&mut view, false)?;
         check::destination(request)?;
         let mut chosen = self.chosen_of(request, &version)?;
         let scope = Scope::of(&view, &chosen, &[])?;
         let overview = Overview::with_replaced(&view)?;
-        check::choose(&view, &overview, &mut chosen, &scope, ears, name)?;
+        check::choose(&view, &overview, &mut chosen, &scope, log, name)?;
         Ok(Coming { merged: Merged::new(view.into_rows())?, chosen })
     }
 
@@ -131,8 +135,8 @@ impl Cell {
         observer: &dyn Observer,
         each: &mut dyn FnMut(&Listed, u64),
     ) -> Result<RestoreTotals> {
-        let ears = Ears::new(observer);
-        let Coming { mut merged, chosen } = self.coming(request, &ears)?;
+        let log = SessionLog::new(observer);
+        let Coming { mut merged, chosen } = self.coming(request, &log)?;
         let mut tally = Tally::new(request, &chosen);
         let mut take = |merged: &Merged<'_>, row: &Row| {
             if row.entry.kind.is_inode() && tally.takes(&row.entry, &path_of(row)) {

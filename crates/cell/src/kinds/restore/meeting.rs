@@ -17,7 +17,7 @@ use crate::kinds::restore::list::{Coming, Tally};
 use crate::kinds::restore::stripped;
 use crate::observe::Silent;
 use crate::request::RestoreRequest;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// So many rows are passed one by one before the index is asked.
 const PASSED: usize = 512;
@@ -32,7 +32,7 @@ impl Cell {
         let silent = Silent;
         for request in requests {
             // What cannot be read brings nothing, and its own restore says why.
-            if let Ok(coming) = self.coming(request, &Ears::new(&silent)) {
+            if let Ok(coming) = self.coming(request, &SessionLog::new(&silent)) {
                 let mut rows = Rows { coming, request, head: None };
                 rows.next()?;
                 all.push(rows);

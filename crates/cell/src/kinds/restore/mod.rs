@@ -45,7 +45,7 @@ use crate::queries::leads::clean;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo, VersionName};
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// What a restore did, with what a drill has to know of it.
 pub(crate) struct Sampled {
@@ -76,10 +76,10 @@ impl Cell {
     }
 
     /// Says what clocks say that cannot be: of the object, or of the one version that is named.
-    fn say_clock(&self, name: &VersionName, version: &Version, ears: &Ears<'_>) -> Result<()> {
+    fn say_clock(&self, name: &VersionName, version: &Version, log: &SessionLog<'_>) -> Result<()> {
         for (of, text) in self.clock_faults(version.object)? {
             if name.session.is_none() || of == version.id {
-                ears.say(Code::ClockWrong, "cell", &name.name, text);
+                log.say(Code::ClockWrong, "cell", &name.name, text);
             }
         }
         Ok(())
@@ -101,8 +101,8 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Report> {
-        let ears = Ears::new(observer);
-        self.restore_arc(request, None, None, &ears, stop).map(|done| done.report)
+        let log = SessionLog::new(observer);
+        self.restore_arc(request, None, None, &log, stop).map(|done| done.report)
     }
 
     /// What came from standard input or a command never was in the file system.
@@ -125,7 +125,7 @@ impl Cell {
         &self,
         name: &VersionName,
         version: &Version,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<VersionView<'_>> {
         if name.session.is_none() {
             return VersionView::open(self, version.id).map_err(|e| match e {
@@ -142,7 +142,7 @@ impl Cell {
                  has it to get the rest",
                 base.short()
             );
-            ears.say(Code::Missing, "cell", &name.name, text);
+            log.say(Code::Missing, "cell", &name.name, text);
         }
         Ok(view)
     }
@@ -152,10 +152,10 @@ impl Cell {
         &self,
         request: &RestoreRequest,
         arc: SampleArc,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Sampled> {
-        self.restore_arc(request, Some(arc), None, ears, stop)
+        self.restore_arc(request, Some(arc), None, log, stop)
     }
 
     /// Restores; the files of a drill's sample, where one is given; together with others, where it takes turns.
@@ -164,33 +164,33 @@ impl Cell {
         request: &RestoreRequest,
         arc: Option<SampleArc>,
         turn: Option<&Turn<'_>>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Sampled> {
         let session = SessionRun::begin(self, "restore", stop)?;
         self.devices.read_through(request.spool.clone())?;
-        self.check_pages(ears);
+        self.check_pages(log);
         let version = self.version(&request.version)?;
-        self.say_clock(&request.version, &version, ears)?;
-        self.say_incomplete(&version, ears)?;
-        let mut view = self.view_to_restore(&request.version, &version, ears)?;
+        self.say_clock(&request.version, &version, log)?;
+        self.say_incomplete(&version, log)?;
+        let mut view = self.view_to_restore(&request.version, &version, log)?;
         // A wrong or missing key is said before anything is written.
         self.add_keys(&mut view, true)?;
         self.open_drive_keys(&view)?;
         let overview = Overview::with_replaced(&view)?;
         let known = || files_known(&view, &overview).ok();
-        self.say_lost(version.id, &request.version.name, known, ears)?;
+        self.say_lost(version.id, &request.version.name, known, log)?;
         check::destination(request)?;
         let mut chosen = self.chosen_of(request, &version)?;
         let scope = Scope::of(&view, &chosen, &[])?;
         let name = &request.version.name;
-        check::choose(&view, &overview, &mut chosen, &scope, ears, name)?;
+        check::choose(&view, &overview, &mut chosen, &scope, log, name)?;
         let check =
             Check { view: &view, overview: &overview, request, chosen: &chosen, scope: &scope };
         match request.dry_run {
             // Media that are away stand on the pick list.
-            true => check.strip(ears)?,
-            false => check.request(ears)?,
+            true => check.strip(log)?,
+            false => check.request(log)?,
         }
         self.refuse_no_place(request, &version)?;
         check::kept::refuse_target(self, request)?;
@@ -200,7 +200,7 @@ impl Cell {
             |index: usize, place: &SegmentPlace| scope.has_any(index as u32, &place.streams);
         let to_bring = view.bring(&is_needed)?;
         if request.dry_run {
-            let report = dry_run::dry_run(&view, &overview, &chosen, &scope, &run, ears)?;
+            let report = dry_run::dry_run(&view, &overview, &chosen, &scope, &run, log)?;
             return Ok(report.into());
         }
         let _asked = self.ask_for(&to_bring);
@@ -210,10 +210,10 @@ impl Cell {
             Some(_) => Vec::new(),
         };
         if let RestoreTo::Tar(_) = &request.to {
-            return Ok(self.restore_to_tar(view, &run, &chosen, ears, stop)?.into());
+            return Ok(self.restore_to_tar(view, &run, &chosen, log, stop)?.into());
         }
         let of = TreeOf { view: &view, overview: &overview, chosen, scope, arc, turn };
-        self.restore_to_tree(of, &run, ears, stop)
+        self.restore_to_tree(of, &run, log, stop)
     }
 }
 

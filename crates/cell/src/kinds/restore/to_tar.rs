@@ -17,7 +17,7 @@ use crate::observe::Stop;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::session::watch::Watched;
-use crate::session::{Ears, watch};
+use crate::session::{SessionLog, watch};
 
 impl Cell {
     pub(super) fn restore_to_tar(
@@ -25,7 +25,7 @@ impl Cell {
         view: VersionView<'_>,
         run: &RunOf<'_>,
         chosen: &Chosen,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Report> {
         let again = || -> Result<VersionView<'_>> {
@@ -51,21 +51,21 @@ impl Cell {
                 p.files = counts.files.load(Relaxed);
                 p.bytes = counts.bytes.load(Relaxed);
             },
-            each: &|p| ears.progress(p),
+            each: &|p| log.progress(p),
         };
         let (result, seen) = watch::watched(&watched, || {
             let request = run.request;
-            tar::write(view, &files_of, request, chosen, out, ears, stop, &counts)
+            tar::write(view, &files_of, request, chosen, out, log, stop, &counts)
         });
-        let away = counts.away.say(self, ears)?;
+        let away = counts.away.say(self, log)?;
         let stopped = stop.0.load(Relaxed);
         if stopped {
-            ears.stopped(&run.request.version.name);
+            log.stopped(&run.request.version.name);
         } else if let Err(e) = &result {
-            ears.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
+            log.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
         }
-        files_of.media.say_names_lost(&run.request.version.name, ears);
-        let status = run.session.status(result.is_err() && !stopped, false, ears);
+        files_of.media.say_names_lost(&run.request.version.name, log);
+        let status = run.session.status(result.is_err() && !stopped, false, log);
         let bytes = counts.bytes.load(Relaxed);
         let mut report = Report {
             files: counts.files.load(Relaxed),
@@ -81,10 +81,10 @@ impl Cell {
         if let Some(seen) = &seen {
             report.set_stages(&counts.meters, seen.verdict, Flow::Restore);
         }
-        files_of.media.say_replicas(ears, &mut report);
+        files_of.media.say_replicas(log, &mut report);
         let drives = self.devices.take_sessions();
-        run.session.add_drives_read(&mut report, &drives, true, ears);
-        ears.fill(&self.devices, &mut report);
+        run.session.add_drives_read(&mut report, &drives, true, log);
+        log.fill(&self.devices, &mut report);
         run.session.record_end(status, &report)?;
         Ok(report)
     }

@@ -31,7 +31,7 @@ use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::RestoreTo;
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::session::watch::{self, Seen, Watched};
 
 /// What is restored of a version, and how.
@@ -51,7 +51,7 @@ impl Cell {
         &self,
         of: TreeOf<'_>,
         run: &RunOf<'_>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Sampled> {
         let target = open_target(&of, run)?;
@@ -59,7 +59,7 @@ impl Cell {
         if arc.is_none() {
             run.record_begin()?;
         }
-        let (meters, heard) = (Meters::default(), Heard::new(ears));
+        let (meters, heard) = (Meters::default(), Heard::new(log));
         let has = (of.overview.links > 0, of.overview.flagged > 0);
         let mut restore = Restore {
             arc,
@@ -83,26 +83,26 @@ impl Cell {
         if !run.session.is_stopped() {
             Self::note_damage(view, &restore.hurt.lock());
         }
-        say_failure(&result, run, ears);
+        say_failure(&result, run, log);
         let name = &run.request.version.name;
         restore.files.say_tally(name);
         if run.session.is_stopped() {
-            ears.stopped(name);
+            log.stopped(name);
         }
-        view.media.say_names_lost(name, ears);
-        let away = heard.away.say(self, ears)?;
-        let status = run.session.status(result.is_err(), false, ears);
+        view.media.say_names_lost(name, log);
+        let away = heard.away.say(self, log)?;
+        let status = run.session.status(result.is_err(), false, log);
         let mut report = report_of(&restore, run, status, seen.as_ref());
         report.set_away(away);
         if status == Status::Completed && restore.hurt.lock().is_empty() {
             report.notes.extend(self.note_read_soundly(view, &restore.scope)?);
         }
-        view.media.say_problems(ears);
-        view.media.say_replicas(ears, &mut report);
+        view.media.say_problems(log);
+        view.media.say_replicas(log, &mut report);
         let alone = || (self.devices.take_sessions(), true);
         let (drives, sees_to_them) = turn.map_or_else(alone, |turn| turn.drives(&self.devices));
-        run.session.add_drives_read(&mut report, &drives, sees_to_them, ears);
-        ears.fill(&self.devices, &mut report);
+        run.session.add_drives_read(&mut report, &drives, sees_to_them, log);
+        log.fill(&self.devices, &mut report);
         if arc.is_none() {
             run.session.record_end(status, &report)?;
         }
@@ -129,7 +129,7 @@ impl Cell {
                 (p.files_expected, p.bytes_expected) = total;
                 p.files_found = total.0;
             },
-            each: &|p| restore.heard.ears.progress(p),
+            each: &|p| restore.heard.log.progress(p),
         };
         watch::watched(&watched, || prepared.and_then(|_| restore.run(workers)))
     }
@@ -146,12 +146,12 @@ fn open_target(of: &TreeOf<'_>, run: &RunOf<'_>) -> Result<Target> {
     Ok(target)
 }
 
-fn say_failure(result: &Result<()>, run: &RunOf<'_>, ears: &Ears<'_>) {
+fn say_failure(result: &Result<()>, run: &RunOf<'_>, log: &SessionLog<'_>) {
     match result {
         Err(CellError::TargetFull(text)) => {
-            ears.say(Code::NotWritten, "disk agent", &run.destination(), text.clone());
+            log.say(Code::NotWritten, "disk agent", &run.destination(), text.clone());
         }
-        Err(e) => ears.say(Code::DeviceFailed, "cell", &run.request.version.name, chain(e)),
+        Err(e) => log.say(Code::DeviceFailed, "cell", &run.request.version.name, chain(e)),
         Ok(()) => {}
     }
 }

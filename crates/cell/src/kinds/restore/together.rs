@@ -11,7 +11,7 @@ use crate::observe::{Observer, Progress, Stop};
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{RestoreRequest, RestoreTo};
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 impl Cell {
     /// Restores several versions at once. Gives for each its report, or why it was not restored.
@@ -59,10 +59,9 @@ impl Cell {
                 let (shares, pace) = (&shares, &pace);
                 let started = threads::start_in(scope, "restore", move || {
                     let share = Share { shares, number };
-                    let ears = Ears::new(&share);
+                    let log = SessionLog::new(&share);
                     let turn = pace.turn(number);
-                    self.restore_arc(request, None, Some(&turn), &ears, stop)
-                        .map(|done| done.report)
+                    self.restore_arc(request, None, Some(&turn), &log, stop).map(|done| done.report)
                 });
                 // Who is not there is waited for no more.
                 started.inspect_err(|_| drop(pace.turn(number)))

@@ -22,7 +22,7 @@ use crate::observe::Stop;
 use crate::reading::unread::of_way;
 use crate::reading::version::VersionView;
 use crate::session::transfers::watched;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// What came of it.
 #[derive(Default)]
@@ -69,7 +69,7 @@ impl Cell {
         chosen: &[Version],
         sources: &Sources,
         target: &Target,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Checked> {
         let mut views = Vec::new();
@@ -100,8 +100,8 @@ impl Cell {
         checks.sort_by_key(|c| (order.get(&c.copy.1).copied(), c.copy.2));
         let meters = Meters::default();
         let total = checks.iter().map(|c| c.place.bytes).sum();
-        watched(self.devices.waits(), &meters, ears, total, || {
-            self.read_all(&checks, &mut checked, &meters, ears, stop);
+        watched(self.devices.waits(), &meters, log, total, || {
+            self.read_all(&checks, &mut checked, &meters, log, stop);
         });
         checked.bytes = meters.of(Stage::Source).read().bytes;
         Ok(checked)
@@ -112,7 +112,7 @@ impl Cell {
         checks: &[Check<'_>],
         checked: &mut Checked,
         meters: &Meters,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) {
         let source = meters.of(Stage::Source);
@@ -152,23 +152,23 @@ impl Cell {
                     };
                     let label = self.labels([id].iter()).unwrap_or_default().concat();
                     if let Err(e) = recorded {
-                        ears.say(Code::Adapted, "cell", &label, chain(&e));
+                        log.say(Code::Adapted, "cell", &label, chain(&e));
                     }
                     let why = format!("its copy on '{label}' does not verify: {}", flaw.why());
-                    self.say_bad(check, &why, checked, ears);
+                    self.say_bad(check, &why, checked, log);
                 }
             }
         }
     }
 
     /// Says once of a version that its copy is not whole.
-    fn say_bad(&self, check: &Check<'_>, why: &str, checked: &mut Checked, ears: &Ears<'_>) {
+    fn say_bad(&self, check: &Check<'_>, why: &str, checked: &mut Checked, log: &SessionLog<'_>) {
         let id = check.version.id;
         if checked.bad.insert(id, why.to_owned()).is_none() {
             let object = self.idb.object(check.version.object).ok().flatten();
             let name = object.map(|o| o.name).unwrap_or_default();
             let text = format!("{why}; nothing of it is given back");
-            ears.say(Code::Damaged, "media agent", &name, text);
+            log.say(Code::Damaged, "media agent", &name, text);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::Cell;
 use crate::error::{Result, chain};
 use crate::kinds::prune::remove_from;
 use crate::report::Staged;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 impl Cell {
     /// Removes the originals of the candidates that still go. With the media held, all that decides is looked at anew: hours
@@ -25,7 +25,7 @@ impl Cell {
         candidates: &mut [Candidate],
         relied_on: &HashMap<VersionId, Vec<Place>>,
         staged: &mut Staged,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         let held = self.hold_sources(sources);
         let mut fresh = Vec::new();
@@ -78,7 +78,7 @@ impl Cell {
             if let Some((why, failed)) = swept.stays {
                 let label = self.labels([*id].iter())?.concat();
                 let code = if failed { Code::DeviceFailed } else { Code::Adapted };
-                ears.say(code, "media agent", &label, format!("segments stay for now: {why}"));
+                log.say(code, "media agent", &label, format!("segments stay for now: {why}"));
                 left.insert(*id, why);
             }
         }

@@ -39,7 +39,7 @@ use crate::observe::{Observer, Stop};
 use crate::report::{Report, Staged, StagedVersion};
 use crate::request::{StageRequest, Turn};
 use crate::session::transfers::Moved;
-use crate::session::{Ears, rfc3339};
+use crate::session::{SessionLog, rfc3339};
 use crate::supply::tapes::Supply;
 use crate::supply::unfit::IS_READ;
 use crate::versions::protect::say_not_locked;
@@ -53,7 +53,7 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let session = SessionRun::begin(self, STAGE, stop)?;
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         self.sound_pages()?;
         let sources = self.stage_sources(&request.source)?;
         self.refuse_stage_to(request, &sources)?;
@@ -62,11 +62,11 @@ impl Cell {
                 && self.idb.holdings(source.row.id)?.segments > 0
             {
                 let text = format!("nothing of it is staged: {why}");
-                ears.say(Code::Missing, "media agent", &source.row.label, text);
+                log.say(Code::Missing, "media agent", &source.row.label, text);
             }
         }
         let target = Target::foreseen(self, request);
-        self.end_dead_leases(&ears, stop)?;
+        self.end_dead_leases(&log, stop)?;
         let mut candidates = self.stage_candidates(&sources, target.as_ref())?;
         choose(&mut candidates, request.begun_before_us, request.keep);
         let nothing = !candidates.iter().any(Candidate::goes);
@@ -74,7 +74,7 @@ impl Cell {
         if request.dry_run || nothing {
             staged.versions = described(&candidates, request.dry_run, true, request.dry_run);
             staged.count();
-            let status = match ears.error_count() as usize {
+            let status = match log.error_count() as usize {
                 0 => Status::Completed,
                 away if away < sources.media.len() => Status::CompletedWithErrors,
                 _ => Status::Failed,
@@ -86,7 +86,7 @@ impl Cell {
                 ..session.report(&sources.name, status)
             };
             report.notes.extend(nothing.then(|| "there is nothing to stage".to_owned()));
-            ears.fill(&self.devices, &mut report);
+            log.fill(&self.devices, &mut report);
             return Ok(report);
         }
         let chosen: Vec<_> =
@@ -103,16 +103,16 @@ impl Cell {
         let encryption = of_target(&member.medium);
         session.record_begin(destination(request), None, None)?;
         let progress =
-            self.copy_to_stage(member, &chosen, &sources, &target, request, &ears, stop)?;
+            self.copy_to_stage(member, &chosen, &sources, &target, request, &log, stop)?;
         staged.copied_bytes = progress.written;
         // What is locked is locked on every medium that has it.
         if let Err(e) = self.lock_on(&chosen, &progress.written_to) {
-            say_not_locked(&ears, &sources.name, &e);
+            say_not_locked(&log, &sources.name, &e);
         }
         if stop.0.load(Relaxed) {
-            ears.stopped(&sources.name);
+            log.stopped(&sources.name);
         } else {
-            let checked = self.check_copies(&chosen, &sources, &target, &ears, stop)?;
+            let checked = self.check_copies(&chosen, &sources, &target, &log, stop)?;
             staged.verified_bytes = checked.bytes;
             for candidate in &mut candidates {
                 if let Some(why) = checked.bad.get(&candidate.version.id) {
@@ -120,18 +120,18 @@ impl Cell {
                 }
             }
             if stop.0.load(Relaxed) {
-                ears.stopped(&sources.name);
+                log.stopped(&sources.name);
             } else {
                 // Others hold what they read, and it stays.
                 drop(reading);
-                self.end_dead_leases(&ears, stop)?;
-                self.give_back(&sources, &mut candidates, &checked.relied_on, &mut staged, &ears)?;
+                self.end_dead_leases(&log, stop)?;
+                self.give_back(&sources, &mut candidates, &checked.relied_on, &mut staged, &log)?;
             }
         }
         let stopped = stop.0.load(Relaxed);
         staged.versions = described(&candidates, !stopped, false, false);
         staged.count();
-        let status = session.status(progress.failed, progress.degraded, &ears);
+        let status = session.status(progress.failed, progress.degraded, &log);
         let moved = Moved {
             read: progress.meters.of(Stage::Source).read().bytes,
             written: progress.written,
@@ -144,17 +144,17 @@ impl Cell {
             ..session.report(&sources.name, status)
         };
         report.set_drives(&progress.drives);
-        self.clean_drives(&progress.drives, &mut report, &ears);
+        self.clean_drives(&progress.drives, &mut report, &log);
         if let Some(run) = progress.run {
             moved.fill(&mut report, &progress.meters, run.seen);
         }
         report.elapsed_s = session.elapsed_s();
         report.staged = Some(staged);
         let at = sources.media.iter().map(|s| s.row.device.clone()).collect::<Vec<_>>();
-        self.back_up_idb_on(at.iter().map(String::as_str), &ears);
-        ears.fill(&self.devices, &mut report);
+        self.back_up_idb_on(at.iter().map(String::as_str), &log);
+        log.fill(&self.devices, &mut report);
         session.record_end(status, &report)?;
-        self.back_up_idb(&request.device, progress.last.as_slice(), &ears, &mut report);
+        self.back_up_idb(&request.device, progress.last.as_slice(), &log, &mut report);
         self.retire_poor_tapes(&mut report, observer, stop);
         Ok(report)
     }
@@ -168,7 +168,7 @@ impl Cell {
         sources: &Sources,
         target: &Target,
         request: &StageRequest,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Copied> {
         let by_drive = ByDrive::of_copy(request.encrypt);
@@ -188,7 +188,7 @@ impl Cell {
                 _ => Some(&|passed| self.stage_member(request, going_on, passed, sources)),
             },
         };
-        self.copy_along(&route, member, ears, stop)
+        self.copy_along(&route, member, log, stop)
     }
 
     /// Refuses a target that can be seen to be none before anything is opened.

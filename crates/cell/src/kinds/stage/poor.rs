@@ -14,7 +14,7 @@ use crate::media::Condition;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::report::Retired;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// A tape whose copy failed is left alone by sessions for so long: each try reads all of it.
 const RETRY_US: i64 = 24 * 3_600_000_000;
@@ -59,9 +59,9 @@ impl Cell {
         if report.drives.is_empty() || stop.0.load(Relaxed) {
             return retired;
         }
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         let poor = self.poor_media().unwrap_or_else(|e| {
-            ears.say(Code::TapePoor, "cell", &report.name, chain(&e));
+            log.say(Code::TapePoor, "cell", &report.name, chain(&e));
             Vec::new()
         });
         for PoorMedium { medium, reasons } in poor {
@@ -86,12 +86,12 @@ impl Cell {
                 }
                 Err(e) => {
                     let text = format!("it is poor ({why}), and was not retired: {}", chain(&e));
-                    ears.say(Code::TapePoor, "cell", label, text);
+                    log.say(Code::TapePoor, "cell", label, text);
                 }
             }
         }
         let mut said = Report::default();
-        ears.fill(&self.devices, &mut said);
+        log.fill(&self.devices, &mut said);
         report.errors.append(&mut said.errors);
         report.faults.append(&mut said.faults);
         retired

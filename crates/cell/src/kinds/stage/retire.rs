@@ -28,7 +28,7 @@ use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{Encrypt, StageRequest, Turn};
 use crate::session::transfers::Moved;
-use crate::session::{Ears, begun, host, now_us, peak_rss, rfc3339};
+use crate::session::{SessionLog, begun, host, now_us, peak_rss, rfc3339};
 use crate::versions::protect::say_not_locked;
 
 /// The kind of session.
@@ -82,14 +82,14 @@ impl Cell {
             ..Report::default()
         };
         if versions.is_empty() {
-            let ears = Ears::new(observer);
-            self.retire_as_it_is(&row, &ears)?;
+            let log = SessionLog::new(observer);
+            self.retire_as_it_is(&row, &log)?;
             let why = match request.no_copy {
                 true => "what it holds was not looked at",
                 false => "nothing on it must stay",
             };
             report.notes.push(format!("'{}' is retired: {why}", row.label));
-            ears.fill(&self.devices, &mut report);
+            log.fill(&self.devices, &mut report);
             report.status = Status::Completed.to_string();
             report.end = rfc3339(now_us());
             self.record(&mut report, RETIRE, started_us, Status::Completed)?;
@@ -106,7 +106,7 @@ impl Cell {
     }
 
     /// Retires a medium without a copy, and says which versions cannot be had without it where it is not at hand.
-    fn retire_as_it_is(&self, row: &Medium, ears: &Ears<'_>) -> Result<()> {
+    fn retire_as_it_is(&self, row: &Medium, log: &SessionLog<'_>) -> Result<()> {
         let had = |cell: &Self| -> Result<HashSet<VersionId>> {
             let of = cell.unsound_versions(&cell.unsound_places()?)?;
             Ok(of.damaged.into_keys().chain(of.out_of_use.into_keys()).collect())
@@ -133,7 +133,7 @@ impl Cell {
         let text = format!(
             "only this medium has some of {names}{more}, and it is not at hand as it was written: these cannot be restored, and take no              place of a keep rule, unless it comes back"
         );
-        ears.say(Code::LostData, "cell", &row.label, text);
+        log.say(Code::LostData, "cell", &row.label, text);
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let begun_at = Instant::now();
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         let to = self.retire_to(&row, request)?;
         let source = Source { row: row.clone(), locks: Ok(Vec::new()) };
         let sources = Sources::new(row.label.clone(), None, vec![source]);
@@ -185,7 +185,7 @@ impl Cell {
         let member = self.stage_member(&to, ByDrive::of_copy(to.encrypt), &[], &sources)?;
         let target = Target::of(&to, member.medium.medium);
         self.refuse_unreadable(&row)?;
-        self.warn_in_clear(&member.medium, &views, &row.label, &ears)?;
+        self.warn_in_clear(&member.medium, &views, &row.label, &log)?;
         drop(views);
         report.encryption = of_target(&member.medium);
         let session = SessionId(self.new_id()?);
@@ -195,8 +195,8 @@ impl Cell {
         };
         self.begin_session(&begun(session, RETIRE, place, started_us), None)?;
         report.session = session.to_string();
-        let copied = self.copy_to_stage(member, versions, &sources, &target, &to, &ears, stop)?;
-        let verdict = self.look_elsewhere(versions, &sources, &target, &copied, &ears, stop)?;
+        let copied = self.copy_to_stage(member, versions, &sources, &target, &to, &log, stop)?;
+        let verdict = self.look_elsewhere(versions, &sources, &target, &copied, &log, stop)?;
         match &verdict {
             Verdict::Elsewhere => {
                 self.idb.set_medium_retired(row.id, now_us())?;
@@ -210,15 +210,15 @@ impl Cell {
             }
             Verdict::Not(why) => {
                 let text = format!("it is not retired: {why}");
-                ears.say(Code::TapePoor, "cell", &row.label, text);
+                log.say(Code::TapePoor, "cell", &row.label, text);
             }
-            Verdict::Unknown => ears.stopped(&row.label),
+            Verdict::Unknown => log.stopped(&row.label),
         }
         let status = match verdict {
             _ if copied.failed => Status::Failed,
             Verdict::Unknown => Status::Incomplete,
             Verdict::Not(_) => Status::CompletedWithErrors,
-            Verdict::Elsewhere if ears.error_count() > 0 || copied.degraded => {
+            Verdict::Elsewhere if log.error_count() > 0 || copied.degraded => {
                 Status::CompletedWithErrors
             }
             Verdict::Elsewhere => Status::Completed,
@@ -234,15 +234,15 @@ impl Cell {
         report.media_change_s = copied.media_change_s;
         report.peak_rss_bytes = peak_rss();
         report.set_drives(&copied.drives);
-        self.clean_drives(&copied.drives, &mut report, &ears);
+        self.clean_drives(&copied.drives, &mut report, &log);
         if let Some(run) = copied.run {
             moved.fill(&mut report, &copied.meters, run.seen);
         }
         report.elapsed_s = begun_at.elapsed().as_secs_f64();
         report.end = rfc3339(now_us());
-        ears.fill(&self.devices, &mut report);
+        log.fill(&self.devices, &mut report);
         self.record_end(session, status, &report, None)?;
-        self.back_up_idb(&to.device, copied.last.as_slice(), &ears, &mut report);
+        self.back_up_idb(&to.device, copied.last.as_slice(), &log, &mut report);
         Ok(report)
     }
 
@@ -336,7 +336,7 @@ impl Cell {
         sources: &Sources,
         target: &Target,
         copied: &Copied,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Verdict> {
         if copied.failed {
@@ -345,7 +345,7 @@ impl Cell {
         if stop.0.load(Relaxed) {
             return Ok(Verdict::Unknown);
         }
-        let checked = self.check_copies(versions, sources, target, ears, stop)?;
+        let checked = self.check_copies(versions, sources, target, log, stop)?;
         if stop.0.load(Relaxed) {
             return Ok(Verdict::Unknown);
         }
@@ -359,7 +359,7 @@ impl Cell {
             }
         }
         if let Err(e) = self.lock_on(versions, &media) {
-            say_not_locked(ears, &sources.name, &e);
+            say_not_locked(log, &sources.name, &e);
             return Ok(Verdict::Not(
                 "not all that is locked is locked where it was copied".to_owned(),
             ));

@@ -22,7 +22,7 @@ use crate::reading::frame_check::Frames;
 use crate::reading::losses::{Lost, Range, unreadable};
 use crate::reading::unread::of_way;
 use crate::reading::version::VersionView;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// What was found so far.
 pub(super) struct Damage<'a> {
@@ -205,7 +205,7 @@ impl<'a> Damage<'a> {
         cell: &Cell,
         parts: &[Part],
         closed: bool,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> (u64, AwayFiles) {
         for (part, missing) in parts.iter().flat_map(|p| p.missing.iter().map(move |m| (p, m))) {
             let contents = cell.recorded_contents(part, missing.number);
@@ -229,7 +229,7 @@ impl<'a> Damage<'a> {
                 {
                     let what = format!("segment {} of {}", number.0, part.medium.path());
                     let text = format!("its rows cannot be read: {}", crate::error::chain(&e));
-                    ears.say(Code::Damaged, "media agent", &what, text);
+                    log.say(Code::Damaged, "media agent", &what, text);
                 }
             }
         }
@@ -240,11 +240,11 @@ impl<'a> Damage<'a> {
             {
                 let what = format!("segment {}", segment.short());
                 let text = format!("its rows cannot be read: {}", crate::error::chain(&e));
-                ears.say(Code::Damaged, "media agent", &what, text);
+                log.say(Code::Damaged, "media agent", &what, text);
             }
         }
         let away = named.take_away(&BTreeMap::new());
-        (named.say(ears), away)
+        (named.say(log), away)
     }
 
     fn name(

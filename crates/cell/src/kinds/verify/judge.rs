@@ -19,24 +19,24 @@ use crate::reading::away_files::AwayFiles;
 use crate::reading::losses::{Lost, Range};
 use crate::reading::version::VersionView;
 use crate::report::outcome::of_outcome;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// Says what a scan found. Returns the number of files that streams that are `asked` after have in the segment.
 pub(crate) fn segment(
     scan: &Scan,
     keys: &VersionKeys,
     asked: &dyn Fn(StreamId) -> bool,
-    ears: &Ears<'_>,
+    log: &SessionLog<'_>,
 ) -> u64 {
     for damage in &scan.damage {
-        ears.say(Code::Damaged, "media agent", "", damage.what.clone());
+        log.say(Code::Damaged, "media agent", "", damage.what.clone());
     }
     if scan.unknown_frames > 0 {
         let text = format!(
             "{} frames of types that this version does not know were passed over",
             scan.unknown_frames
         );
-        ears.say(Code::Adapted, "media agent", "", text);
+        log.say(Code::Adapted, "media agent", "", text);
     }
     // The rows of either copy will do to count the files.
     let rows_of = scan.catalog.as_ref().unwrap_or(&scan.contents);
@@ -53,7 +53,7 @@ pub(crate) fn segment(
                 "the names of the files that damage to stream {} costs are encrypted",
                 stream.stream.short()
             );
-            ears.say(Code::Damaged, "media agent", "", text);
+            log.say(Code::Damaged, "media agent", "", text);
         }
     }
     files
@@ -122,7 +122,7 @@ impl Named {
     }
 
     /// Names them; returns how many files they are, each counted once however many names it has.
-    pub fn say(mut self, ears: &Ears<'_>) -> u64 {
+    pub fn say(mut self, log: &SessionLog<'_>) -> u64 {
         let lost = |code: &Code| matches!(code, Code::Missing | Code::Damaged);
         let count = self.paths.values().filter(|(code, _)| lost(code)).count();
         let links: Vec<_> = self.links.drain(..).collect();
@@ -139,7 +139,7 @@ impl Named {
             }
         }
         for (path, (code, text)) in self.paths {
-            ears.say(code, "media agent", &format!("/{}", path_text(&path)), text);
+            log.say(code, "media agent", &format!("/{}", path_text(&path)), text);
         }
         count as u64
     }
@@ -185,7 +185,7 @@ pub(crate) fn version(
     view: &VersionView<'_>,
     lost: &mut Losses,
     opened: &HashSet<SegmentId>,
-    ears: &Ears<'_>,
+    log: &SessionLog<'_>,
 ) -> Result<Passed> {
     // Segments that the IDB knows and no medium has any more.
     for place in view.segments.iter().filter(|place| !opened.contains(&place.segment)) {
@@ -194,7 +194,7 @@ pub(crate) fn version(
             lost.away.push((Lost::all(&place.spans), medium, why.to_owned()));
         } else {
             let what = format!("segment {}", place.segment.short());
-            ears.say(Code::Missing, "media agent", &what, chain(&e));
+            log.say(Code::Missing, "media agent", &what, chain(&e));
             lost.missing.push((Lost::all(&place.spans), chain(&e)));
         }
     }
@@ -236,9 +236,9 @@ pub(crate) fn version(
         named.paths.entry(path.clone()).or_insert((Code::Damaged, text));
     }
     passed.away = named.take_away(&files);
-    passed.lost = named.say(ears);
+    passed.lost = named.say(log);
     if let Some(e) = view.media.names_lost() {
-        ears.say(Code::Damaged, "media agent", "", chain(&e));
+        log.say(Code::Damaged, "media agent", "", chain(&e));
     }
     Ok(passed)
 }

@@ -29,7 +29,7 @@ use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
 use crate::report::{AwayReport, Report};
 use crate::request::VerifyRequest;
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::session::watch::{self, Watched};
 
 /// What a verification comes to.
@@ -51,13 +51,13 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let session = SessionRun::begin(self, "verify", stop)?;
-        let ears = Ears::new(observer);
-        self.check_pages(&ears);
+        let log = SessionLog::new(observer);
+        self.check_pages(&log);
         let Asked { name, planned, version: mut view, changed, _wanted, _booked, _reading } =
             self.verify_plan(request)?;
         let version = view.as_ref().map(|view| view.version);
         for text in changed {
-            ears.say(Code::MediumChanged, "cell", &name, text);
+            log.say(Code::MediumChanged, "cell", &name, text);
         }
         // The database's may have been wrapped anew since the medium was written.
         let known = view.as_ref().and_then(|view| self.key_records(view).ok());
@@ -76,34 +76,34 @@ impl Cell {
                 p.bytes = meters.of(Stage::Device).read().bytes;
                 p.bytes_expected = total;
             },
-            each: &|p| ears.progress(p),
+            each: &|p| log.progress(p),
         };
         if let Some(view) = &mut view {
             view.keys.extend(&keys);
             let known = || files_known(view, &Overview::with_replaced(view).ok()?).ok();
-            self.say_lost(view.version, &name, known, &ears)?;
+            self.say_lost(view.version, &name, known, &log)?;
         }
-        let mut reading = Verification::new(self, (&ears, stop, &meters), &keys, view.as_ref());
+        let mut reading = Verification::new(self, (&log, stop, &meters), &keys, view.as_ref());
         let (done, seen) = watch::watched(&watched, || reading.all(planned, view.as_ref(), &name));
         done?;
         let Verification { mut damage, parts, unreadable, files, closed, .. } = reading;
-        say_closed(closed, opened.why, &name, &ears);
+        say_closed(closed, opened.why, &name, &log);
         let degraded =
-            parts.iter().filter(|part| Self::say_problems(&part.medium, &ears)).count() > 0;
+            parts.iter().filter(|part| Self::say_problems(&part.medium, &log)).count() > 0;
         let mut judged = Judged { files, ..Judged::default() };
         if !session.is_stopped() {
             judged = match (&view, version) {
                 (Some(view), Some(version)) => {
                     let of = (view, version, &*name);
-                    self.judge_version(of, &mut damage, judged, closed > 0, &ears)?
+                    self.judge_version(of, &mut damage, judged, closed > 0, &log)?
                 }
                 _ => {
-                    let (corrupt, unread) = damage.say(self, &parts, closed > 0, &ears);
-                    Judged { corrupt, away: unread.say(self, &ears)?, ..judged }
+                    let (corrupt, unread) = damage.say(self, &parts, closed > 0, &log);
+                    Judged { corrupt, away: unread.say(self, &log)?, ..judged }
                 }
             };
         }
-        let status = session.status(false, degraded, &ears);
+        let status = session.status(false, degraded, &log);
         let bytes = meters.of(Stage::Device).read().bytes;
         let labels = parts.iter().map(|part| part.medium.header().label.clone());
         let mut report = Report {
@@ -118,8 +118,8 @@ impl Cell {
         if let Some(seen) = &seen {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
-        session.add_drives_read(&mut report, &self.devices.take_sessions(), true, &ears);
-        ears.fill(&self.devices, &mut report);
+        session.add_drives_read(&mut report, &self.devices.take_sessions(), true, &log);
+        log.fill(&self.devices, &mut report);
         let version = version.map(|id| self.idb.version(id)).transpose()?.flatten();
         session.record_whole(status, version.map(|v| v.object), &report)?;
         Ok(report)
@@ -132,17 +132,17 @@ impl Cell {
         damage: &mut Damage<'_>,
         read: Judged,
         is_sealed: bool,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<Judged> {
         let mut losses = damage.losses();
-        match judge::version(view, &mut losses, damage.opened(), ears) {
+        match judge::version(view, &mut losses, damage.opened(), log) {
             Ok(passed) => Ok(Judged {
                 files: passed.files,
                 corrupt: passed.lost,
-                away: passed.away.say(self, ears)?,
+                away: passed.away.say(self, log)?,
             }),
             Err(e) => {
-                self.say_unnamed(version, name, is_sealed, &e, ears)?;
+                self.say_unnamed(version, name, is_sealed, &e, log)?;
                 Ok(read)
             }
         }
@@ -176,7 +176,7 @@ impl Cell {
         name: &str,
         sealed: bool,
         why: &CellError,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         let status = self.idb.version(version)?.map(|v| v.status);
         let complete = matches!(status, Some(Status::Completed | Status::CompletedWithErrors));
@@ -185,17 +185,17 @@ impl Cell {
                 "the backup did not end: files are missing, and cannot be named: {}",
                 chain(why)
             );
-            ears.say(Code::Missing, "cell", name, text);
+            log.say(Code::Missing, "cell", name, text);
         } else if !sealed {
             let text = format!("its rows cannot be read: {}", chain(why));
-            ears.say(Code::Damaged, "cell", name, text);
+            log.say(Code::Damaged, "cell", name, text);
         }
         Ok(())
     }
 }
 
 /// Says how many frames were not opened, as there was no key.
-fn say_closed(closed: u64, why: Option<CellError>, name: &str, ears: &Ears<'_>) {
+fn say_closed(closed: u64, why: Option<CellError>, name: &str, log: &SessionLog<'_>) {
     if closed == 0 {
         return;
     }
@@ -203,5 +203,5 @@ fn say_closed(closed: u64, why: Option<CellError>, name: &str, ears: &Ears<'_>) 
     let text = format!(
         "{closed} encrypted frames were not opened{why}: only their checksums were checked, and files in them cannot be named"
     );
-    ears.say(Code::Sealed, "cell", name, text);
+    log.say(Code::Sealed, "cell", name, text);
 }

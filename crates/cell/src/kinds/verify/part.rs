@@ -11,7 +11,7 @@ use crate::error::{CellError, Result};
 use crate::keys::records::key_records;
 use crate::media::unreadable::lost_header;
 use crate::reading::version::VersionView;
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::versions::missing::MissingSegment;
 
 /// What is to be read: a medium, and its segments.
@@ -72,7 +72,12 @@ impl Planned {
     }
 
     /// Opens it, if it is not open, and says whether it is not as it was last written. One that cannot be opened is not tried again.
-    pub fn open(self, view: Option<&VersionView<'_>>, name: &str, ears: &Ears<'_>) -> Result<Part> {
+    pub fn open(
+        self,
+        view: Option<&VersionView<'_>>,
+        name: &str,
+        log: &SessionLog<'_>,
+    ) -> Result<Part> {
         let (tape, view) = match (self, view) {
             (Self::Open(part), _) => return Ok(*part),
             (Self::Unreadable(_, e), _) => return Err(e),
@@ -92,7 +97,7 @@ impl Planned {
             }
         })?;
         if let Some(text) = changed {
-            ears.say(Code::MediumChanged, "cell", name, text);
+            log.say(Code::MediumChanged, "cell", name, text);
         }
         Ok(Part::of(medium, tape.recorded, tape.passed))
     }
@@ -111,17 +116,17 @@ impl Part {
     }
 
     /// Says that the medium's header had to be made up for.
-    pub fn say_header_problem(&self, ears: &Ears<'_>) {
+    pub fn say_header_problem(&self, log: &SessionLog<'_>) {
         if let Some((what, text)) = lost_header(&self.medium) {
-            ears.say(Code::Damaged, "media agent", &what, text);
+            log.say(Code::Damaged, "media agent", &what, text);
         }
     }
 
     /// Says of a damaged segment that this costs nothing.
-    pub fn say_passed(&self, number: SegmentNumber, ears: &Ears<'_>) {
+    pub fn say_passed(&self, number: SegmentNumber, log: &SessionLog<'_>) {
         let what = format!("segment {} of {}", number.0, self.medium.path());
         let why = self.passed.get(&number).map(String::as_str).unwrap_or_default();
-        ears.say(
+        log.say(
             Code::Adapted,
             "media agent",
             &what,
@@ -130,7 +135,7 @@ impl Part {
     }
 
     /// Says of a damaged segment what becomes of it, where the database does not know it.
-    pub fn say_unknown(&self, number: SegmentNumber, ears: &Ears<'_>) {
+    pub fn say_unknown(&self, number: SegmentNumber, log: &SessionLog<'_>) {
         if self.recorded.contains_key(&number) {
             return;
         }
@@ -144,10 +149,10 @@ impl Part {
         let what = format!("segment {} of {}", number.0, self.medium.path());
         let text =
             format!("no version that is known needs it: the database does not know it; {way}");
-        ears.say(Code::Adapted, "media agent", &what, text);
+        log.say(Code::Adapted, "media agent", &what, text);
     }
 
-    pub fn say_missing(&self, ears: &Ears<'_>) {
+    pub fn say_missing(&self, log: &SessionLog<'_>) {
         for missing in &self.missing {
             let what = format!("segment {} of {}", missing.number.0, self.medium.path());
             let of = missing.version.as_ref().map(|v| format!(" ({v})")).unwrap_or_default();
@@ -157,7 +162,7 @@ impl Part {
                 ),
                 false => format!("it is recorded{of} and is not there"),
             };
-            ears.say(Code::Missing, "media agent", &what, text);
+            log.say(Code::Missing, "media agent", &what, text);
         }
     }
 }

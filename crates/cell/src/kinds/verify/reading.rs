@@ -24,12 +24,12 @@ use crate::reading::frame_check::Frames;
 use crate::reading::known_media::all_away;
 use crate::reading::unread::{code_of_device, code_of_read, of_way, of_way_to_device};
 use crate::reading::version::VersionView;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// What reads media, and what it found so far.
 pub(super) struct Verification<'a> {
     cell: &'a Cell,
-    ears: &'a Ears<'a>,
+    log: &'a SessionLog<'a>,
     stop: &'a Stop,
     meters: &'a Meters,
     lap: Lap,
@@ -62,13 +62,13 @@ impl<'a> Verification<'a> {
     /// Of that version, or of media by themselves.
     pub fn new(
         cell: &'a Cell,
-        (ears, stop, meters): (&'a Ears<'a>, &'a Stop, &'a Meters),
+        (log, stop, meters): (&'a SessionLog<'a>, &'a Stop, &'a Meters),
         keys: &'a VersionKeys,
         view: Option<&'a VersionView<'a>>,
     ) -> Self {
         Self {
             cell,
-            ears,
+            log,
             stop,
             meters,
             lap: Lap::start(),
@@ -97,7 +97,7 @@ impl<'a> Verification<'a> {
             }
             // A tape is loaded when it is its turn, and not before.
             let (id, recorded) = (planned.medium(), planned.recorded());
-            match planned.open(view, name, self.ears) {
+            match planned.open(view, name, self.log) {
                 Ok(part) => {
                     self.mark(Stage::Device);
                     self.part(part);
@@ -105,7 +105,7 @@ impl<'a> Verification<'a> {
                 Err(e @ CellError::Unreadable { .. }) => {
                     self.damage.take_unopened(self.cell, id, &recorded);
                     let label = self.cell.label_of(id)?;
-                    self.ears.say(Code::Damaged, "media agent", &label, chain(&e));
+                    self.log.say(Code::Damaged, "media agent", &label, chain(&e));
                     self.unreadable.push(label);
                 }
                 Err(e) => failed.push((id, e)),
@@ -145,7 +145,7 @@ impl<'a> Verification<'a> {
             };
             if view.is_some_and(|view| view.segments.iter().any(is_lacking)) {
                 let label = self.cell.label_of(*id)?;
-                self.ears.say(Code::DeviceFailed, "cell", &label, chain(e));
+                self.log.say(Code::DeviceFailed, "cell", &label, chain(e));
             }
         }
         Ok(())
@@ -153,9 +153,9 @@ impl<'a> Verification<'a> {
 
     /// Reads a medium, and records what was found of it.
     fn part(&mut self, part: Part) {
-        part.say_header_problem(self.ears);
-        let errors = self.ears.error_count();
-        part.say_missing(self.ears);
+        part.say_header_problem(self.log);
+        let errors = self.log.error_count();
+        part.say_missing(self.log);
         let mut of = OfMedium::default();
         for number in &part.segments {
             if self.is_stopped() || !self.segment(&part, *number, &mut of) {
@@ -167,20 +167,20 @@ impl<'a> Verification<'a> {
                 of.unread += 1;
                 self.say_unread(unread.code, &unread.what, &unread.why);
             }
-            say_lost(of.attachments, &part.medium, self.ears);
+            say_lost(of.attachments, &part.medium, self.log);
         }
         let whole = self.is_medium && of.unread == 0 && !self.is_stopped();
         let damaged =
-            self.ears.error_count() > errors + of.unread || part.medium.header_problem().is_some();
+            self.log.error_count() > errors + of.unread || part.medium.header_problem().is_some();
         if let Err(e) = self.cell.record_verified(&part, &of.read, damaged, whole) {
-            self.ears.say(Code::Adapted, "cell", part.medium.path(), chain(&e));
+            self.log.say(Code::Adapted, "cell", part.medium.path(), chain(&e));
         }
         self.cell.done_reading(part.medium.header().medium);
         self.parts.push(part);
     }
 
     fn say_unread(&self, code: Code, what: &str, why: &str) {
-        self.ears.say(code, "media agent", what, format!("it could not be read now: {why}"));
+        self.log.say(code, "media agent", what, format!("it could not be read now: {why}"));
     }
 
     /// Reads a segment, or an attachment. Returns `false` where it was stopped before its end.
@@ -199,10 +199,10 @@ impl<'a> Verification<'a> {
                     of.unread += 1;
                     self.say_unread(code_of_device(&e), &what, &why);
                 }
-                None => self.ears.say(Code::Damaged, "media agent", &what, chain(&e)),
+                None => self.log.say(Code::Damaged, "media agent", &what, chain(&e)),
             }
         }
-        let before = self.ears.error_count();
+        let before = self.log.error_count();
         let scanned = self.scan(part, number);
         self.mark(Stage::Device);
         if let Err(e) = &scanned
@@ -220,25 +220,25 @@ impl<'a> Verification<'a> {
             Err(_) if self.is_stopped() => return false,
             Ok(scan) if is_passed && !scan.damage.is_empty() => {
                 self.meters.of(Stage::Device).bytes(scan.bytes());
-                part.say_passed(number, self.ears);
+                part.say_passed(number, self.log);
             }
-            Err(_) if is_passed => part.say_passed(number, self.ears),
+            Err(_) if is_passed => part.say_passed(number, self.log),
             Ok(scan) => {
                 self.meters.of(Stage::Device).bytes(scan.bytes());
                 let streams = &self.streams;
                 let asked = |id| streams.as_ref().is_none_or(|streams| streams.contains(&id));
-                self.files += judge::segment(&scan, self.keys, &asked, self.ears);
+                self.files += judge::segment(&scan, self.keys, &asked, self.log);
                 of.read.note(part, number, scan.damage.is_empty());
                 self.damage.take(self.cell, part, number, Ok(scan));
             }
             Err(e) => {
                 of.read.note(part, number, false);
                 self.damage.take(self.cell, part, number, Err(chain(&e)));
-                self.ears.say(Code::Damaged, "media agent", &what, chain(&e));
+                self.log.say(Code::Damaged, "media agent", &what, chain(&e));
             }
         }
-        if self.is_medium && self.ears.error_count() > before {
-            part.say_unknown(number, self.ears);
+        if self.is_medium && self.log.error_count() > before {
+            part.say_unknown(number, self.log);
         }
         self.mark(Stage::Cpu);
         true
@@ -286,13 +286,13 @@ impl Cell {
 }
 
 /// Says what of a tape's attachments is damaged, and in no later one.
-fn say_lost(attachments: Attached, medium: &OpenMedium, ears: &Ears<'_>) {
+fn say_lost(attachments: Attached, medium: &OpenMedium, log: &SessionLog<'_>) {
     for DamagedAttachment { it, why } in attachments.lost() {
         let what = format!("{} {} of {}", it.attachment, it.number.0, medium.path());
         let label = shell_word(&medium.header().label);
         let text =
             format!("{why}; `capstan media repair {label}` writes it anew at the end of the tape");
-        ears.say(Code::Damaged, "media agent", &what, text);
+        log.say(Code::Damaged, "media agent", &what, text);
     }
 }
 

@@ -21,7 +21,7 @@ use self::members::since_known;
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::observe::{Observer, Progress, Stop};
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::versions::missing::{MissingSegment, too_few_members};
 
 /// How often a rebuilding says how far it is.
@@ -223,7 +223,7 @@ impl Cell {
         };
         let new_id = || self.entropy.id().map(MediumId);
         let rebuilt = rebuild::member(&self.devices, &opened, place, onto, &new_id, &mut follow)?;
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         for number in &rebuilt.damaged {
             let what = format!("segment {} of {}", number.0, opened.address);
             let text = format!(
@@ -231,7 +231,7 @@ impl Cell {
                  them from a copy",
                 shell_word(&header.label)
             );
-            ears.say(Code::Damaged, "media agent", &what, text);
+            log.say(Code::Damaged, "media agent", &what, text);
         }
         let placed = opened.placed_with(place, onto);
         let row = self.put_medium_of(&placed, &header)?;
@@ -300,7 +300,7 @@ impl Cell {
             "a session that was killed had begun to make this array; what it lacked is made: {}",
             made.join(", ")
         );
-        Ears::new(observer).say(Code::Adapted, "cell", &header.label, text);
+        SessionLog::new(observer).say(Code::Adapted, "cell", &header.label, text);
         Ok(Some(header.medium))
     }
 
@@ -318,8 +318,8 @@ impl Cell {
     }
 
     /// The same of an array that is to be repaired, with the one way in which its members are.
-    pub(crate) fn say_members(&self, medium: &OpenMedium, ears: &Ears<'_>) -> bool {
-        let is_degraded = Self::say_problems(medium, ears);
+    pub(crate) fn say_members(&self, medium: &OpenMedium, log: &SessionLog<'_>) -> bool {
+        let is_degraded = Self::say_problems(medium, log);
         if is_degraded {
             let label = &medium.header().label;
             let text = format!(
@@ -327,16 +327,16 @@ impl Cell {
                  rebuild {0} --member DEVICE --onto NEW` writes one anew",
                 shell_word(label)
             );
-            ears.say(Code::MemberLost, "media agent", label, text);
+            log.say(Code::MemberLost, "media agent", label, text);
         }
         is_degraded
     }
 
     /// Says what an array that was read had to be made up for; returns whether there was anything.
-    pub(crate) fn say_problems(medium: &OpenMedium, ears: &Ears<'_>) -> bool {
+    pub(crate) fn say_problems(medium: &OpenMedium, log: &SessionLog<'_>) -> bool {
         let problems = medium.problems();
         for problem in &problems {
-            ears.say(Code::MemberLost, "media agent", &medium.header().label, problem.clone());
+            log.say(Code::MemberLost, "media agent", &medium.header().label, problem.clone());
         }
         !problems.is_empty()
     }

@@ -21,7 +21,7 @@ use crate::drives::attached::Content;
 use crate::error::{CellError, Result, chain};
 use crate::keys::keyring;
 use crate::report::{Report, ReportError};
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// The file below the home with the public half of the recovery key, and its lock.
 pub const RECOVERY_FILE: &str = "idb-recovery.json";
@@ -87,7 +87,7 @@ impl Cell {
         &self,
         device: &Address,
         last: &[MediumId],
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         report: &mut Report,
     ) {
         let (tapes, others): (Vec<MediumId>, Vec<_>) =
@@ -99,12 +99,12 @@ impl Cell {
         };
         for path in devices.iter().flat_map(places_for_idb) {
             let written = self.write_idb_backup(&path);
-            self.say_idb_backup(written, path.display().to_string(), ears, report);
+            self.say_idb_backup(written, path.display().to_string(), log, report);
         }
         for id in tapes {
             let written = self.attach_idb_backup(id);
             let labels = self.labels(std::iter::once(&id)).unwrap_or_default();
-            self.say_idb_backup(written, labels.concat(), ears, report);
+            self.say_idb_backup(written, labels.concat(), log, report);
         }
     }
 
@@ -112,7 +112,7 @@ impl Cell {
         &self,
         written: Result<bool>,
         path: String,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         report: &mut Report,
     ) {
         match written {
@@ -122,14 +122,18 @@ impl Cell {
                 let code = Code::IdbNotSaved;
                 let error =
                     format!("the backup of the internal database was not written: {}", chain(&e));
-                ears.say(code, "cell", &path, error.clone());
+                log.say(code, "cell", &path, error.clone());
                 report.errors.push(ReportError { path, error, code: code.name() });
             }
         }
     }
 
     /// The same, on media on which something was removed: what their backups said of it is no longer so.
-    pub(crate) fn back_up_idb_on<'m>(&self, media: impl Iterator<Item = &'m str>, ears: &Ears<'_>) {
+    pub(crate) fn back_up_idb_on<'m>(
+        &self,
+        media: impl Iterator<Item = &'m str>,
+        log: &SessionLog<'_>,
+    ) {
         let places = |text: &str| match text.parse() {
             Ok(address) => places_for_idb(&address),
             Err(_) => vec![PathBuf::from(text)],
@@ -138,7 +142,7 @@ impl Cell {
             if let Err(e) = self.write_idb_backup(&path) {
                 let text =
                     format!("the backup of the internal database was not written: {}", chain(&e));
-                ears.say(Code::IdbNotSaved, "cell", &path.display().to_string(), text);
+                log.say(Code::IdbNotSaved, "cell", &path.display().to_string(), text);
             }
         }
     }

@@ -11,7 +11,7 @@ use capstan_format::keys::KeyRecord;
 
 use crate::error::{CellError, Result, chain};
 use crate::keys::keyring::{self, Secrets};
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// The largest backup that is read, in bytes.
 const BACKUP_MAX: u64 = 2 << 30;
@@ -40,7 +40,7 @@ pub(super) enum Place {
 }
 
 /// The first of these backups, which come newest first, that is whole, opened.
-pub(super) fn newest(all: &[Found], recovery: &Secrets, ears: &Ears<'_>) -> Result<Opened> {
+pub(super) fn newest(all: &[Found], recovery: &Secrets, log: &SessionLog<'_>) -> Result<Opened> {
     let (mut failed, mut closed) = (None, Vec::new());
     for found in all {
         let bytes = found.read();
@@ -57,7 +57,7 @@ pub(super) fn newest(all: &[Found], recovery: &Secrets, ears: &Ears<'_>) -> Resu
             }
             Err(e) => {
                 let text = format!("{}; an older one is tried", chain(&e));
-                ears.say(Code::Damaged, "cell", &found.shown, text);
+                log.say(Code::Damaged, "cell", &found.shown, text);
                 failed = failed.or(Some(e));
             }
         }

@@ -16,7 +16,7 @@ use crate::error::{CellError, Result, chain};
 use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
 use crate::request::VersionName;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// Of what the catalogs are loaded.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Loaded> {
-        let ears = Ears::new(observer);
+        let log = SessionLog::new(observer);
         match request {
             LoadRequest::Version(name) => {
                 let version = self.version(name)?;
@@ -74,7 +74,7 @@ impl Cell {
                 // Those of sessions in which nothing had changed have catalogs too.
                 let ends = view.ends()?;
                 let places = view.segments.iter().chain(&ends);
-                self.load_all(places, &|place| own_places(&view, place), &ears, stop)
+                self.load_all(places, &|place| own_places(&view, place), &log, stop)
             }
             LoadRequest::Medium(name) => {
                 let medium = self.find_medium(name)?;
@@ -107,7 +107,7 @@ impl Cell {
                     })?;
                     Ok(vec![SegmentReader::open(&there, *number)?])
                 };
-                self.load_all(&places, &open, &ears, stop)
+                self.load_all(&places, &open, &log, stop)
             }
         }
     }
@@ -116,7 +116,7 @@ impl Cell {
         &self,
         places: impl IntoIterator<Item = &'p SegmentPlace>,
         open: &dyn Fn(&SegmentPlace) -> Result<Vec<SegmentReader>>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Loaded> {
         let mut loaded = Loaded::default();
@@ -133,7 +133,7 @@ impl Cell {
                 Err(e) => {
                     loaded.failed += 1;
                     let what = format!("segment {}", place.segment.short());
-                    ears.say(Code::Missing, "media agent", &what, chain(&e));
+                    log.say(Code::Missing, "media agent", &what, chain(&e));
                 }
             }
         }

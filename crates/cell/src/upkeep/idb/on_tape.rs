@@ -17,7 +17,7 @@ use crate::drives::drive_key::open_with;
 use crate::error::{CellError, Result, chain};
 use crate::keys::keyring::Secrets;
 use crate::media::libraries::libraries_of;
-use crate::session::{Ears, rfc3339};
+use crate::session::{SessionLog, rfc3339};
 use crate::supply::tape_arrays::is_of_libraries;
 use crate::supply::tapes::barcodes;
 
@@ -69,18 +69,23 @@ impl Tapes {
     }
 
     /// The newest backup on them that is whole, opened. First their ends are looked at, then all of them.
-    pub fn newest(&self, recovery: &Secrets, secrets: &Secrets, ears: &Ears<'_>) -> Result<Opened> {
-        let near = self.look(NEAR, secrets, ears)?;
-        match newest(&near, recovery, ears) {
+    pub fn newest(
+        &self,
+        recovery: &Secrets,
+        secrets: &Secrets,
+        log: &SessionLog<'_>,
+    ) -> Result<Opened> {
+        let near = self.look(NEAR, secrets, log)?;
+        match newest(&near, recovery, log) {
             Err(e) if !e.is_of_keys() => {
-                let all = self.look(usize::MAX, secrets, ears)?;
+                let all = self.look(usize::MAX, secrets, log)?;
                 match all.is_empty() {
                     true => Err(CellError::BadInput(format!(
                         "no backup of an internal database is on {}; name the device of another session, or `capstan \
                          import` the tapes",
                         self.named
                     ))),
-                    false => newest(&all, recovery, ears),
+                    false => newest(&all, recovery, log),
                 }
             }
             found => found,
@@ -100,7 +105,7 @@ impl Tapes {
     }
 
     /// The backups among the last numbers of each medium, newest first. Says what it looks at.
-    fn look(&self, depth: usize, secrets: &Secrets, ears: &Ears<'_>) -> Result<Vec<Found>> {
+    fn look(&self, depth: usize, secrets: &Secrets, log: &SessionLog<'_>) -> Result<Vec<Found>> {
         let mut found: Vec<(i64, Found)> = Vec::new();
         let mut parts: Vec<FoundTape> = Vec::new();
         self.media.lock().clear();
@@ -124,7 +129,7 @@ impl Tapes {
                 Some((tape, header)) if header.is_array() => parts.push((tape.clone(), header)),
                 Some(_) if self.only_arrays => {}
                 None if is_busy && !is_last => left.push(address),
-                _ => self.look_at(address, depth, secrets, ears, &mut found)?,
+                _ => self.look_at(address, depth, secrets, log, &mut found)?,
             }
             is_patient &= !(is_busy && is_last);
             if self.all.len() > 1 {
@@ -137,7 +142,7 @@ impl Tapes {
         for array in arrays_of(parts, &()) {
             let address = Address::Array(array.address);
             self.devices.wait_for(&address);
-            self.look_at(&address, depth, secrets, ears, &mut found)?;
+            self.look_at(&address, depth, secrets, log, &mut found)?;
         }
         found.sort_by_key(|(us, _)| std::cmp::Reverse(*us));
         Ok(found.into_iter().map(|(_, found)| found).collect())
@@ -149,7 +154,7 @@ impl Tapes {
         address: &Address,
         depth: usize,
         secrets: &Secrets,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         found: &mut Vec<(i64, Found)>,
     ) -> Result<()> {
         let name = address.to_string();
@@ -158,7 +163,7 @@ impl Tapes {
                 self.media.lock().push((address.clone(), medium.header().cell));
                 match open_with(&self.devices, medium.header(), secrets) {
                     Err(e) if e.is_of_keys() && self.all.len() > 1 => {
-                        ears.say(Code::Sealed, "cell", &name, chain(&e));
+                        log.say(Code::Sealed, "cell", &name, chain(&e));
                         self.unread.lock().push(name);
                         return Ok(());
                     }
@@ -171,7 +176,7 @@ impl Tapes {
             Err(
                 DeviceError::NoMedium(_) | DeviceError::Medium { .. } | DeviceError::NotOurs(_),
             ) if self.all.len() > 1 => {
-                say(ears, &name, "it is blank, or not of Capstan".to_owned());
+                say(log, &name, "it is blank, or not of Capstan".to_owned());
                 return Ok(());
             }
             Err(e) => Err(e),
@@ -185,12 +190,12 @@ impl Tapes {
                     None if depth == NEAR => "no backup of a database is at its end".to_owned(),
                     None => "no backup of a database is on it".to_owned(),
                 };
-                say(ears, &name, what);
+                say(log, &name, what);
                 found.extend(here);
             }
             Err(e) if self.all.len() > 1 => {
                 let text = format!("it is not looked at: {}", chain(&e));
-                ears.say(Code::Damaged, "cell", &name, text);
+                log.say(Code::Damaged, "cell", &name, text);
                 self.unread.lock().push(name);
             }
             Err(e) => return Err(e.into()),
@@ -199,8 +204,8 @@ impl Tapes {
     }
 }
 
-fn say(ears: &Ears<'_>, tape: &str, text: String) {
-    ears.say(Code::Adapted, "cell", tape, text);
+fn say(log: &SessionLog<'_>, tape: &str, text: String) {
+    log.say(Code::Adapted, "cell", tape, text);
 }
 
 /// The backups among the last numbers of a tape, the last first, each with its time.

@@ -4,7 +4,7 @@ use capstan_engine::message::Code;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// The setting with the time at which the pages and indexes were found whole.
 const CHECKED: &str = "idb-pages-checked-us";
@@ -17,14 +17,14 @@ const EVERY_US: i64 = 86_400_000_000;
 
 impl Cell {
     /// Says it where pages of the database are damaged. What was asked for is done all the same: data on media do not rest on it.
-    pub(crate) fn check_pages(&self, ears: &Ears<'_>) {
+    pub(crate) fn check_pages(&self, log: &SessionLog<'_>) {
         let Err(e) = self.sound_pages() else { return };
         // What could not be looked at for want of memory is not damaged by that.
         let code = match is_for_want_of_memory(&e) {
             true => Code::Adapted,
             false => Code::IdbDamaged,
         };
-        ears.say(code, "cell", &self.home.display().to_string(), chain(&e));
+        log.say(code, "cell", &self.home.display().to_string(), chain(&e));
     }
 
     /// In a sentence, that pages of the database are damaged, and what to do; nothing where they are whole.

@@ -22,7 +22,7 @@ use crate::error::{CellError, Result, chain};
 use crate::keys::keyring::{self, Secrets};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// The file of a home whose recovery was begun, until that is done.
 const BEGUN: &str = "recovery.begun";
@@ -79,11 +79,11 @@ pub fn recover(
         Err(e) if goes_on && e.is_bad_input() => true,
         Err(e) => return Err(e.into()),
     };
-    let ears = Ears::new(observer);
+    let log = SessionLog::new(observer);
     let tapes = Tapes::of(devices, device)?;
     let Opened { from, manifest, files } = match &tapes {
-        Some(tapes) => tapes.newest(recovery, &secrets, &ears)?,
-        None => newest(&in_directory(device)?, recovery, &ears)?,
+        Some(tapes) => tapes.newest(recovery, &secrets, &log)?,
+        None => newest(&in_directory(device)?, recovery, &log)?,
     };
     match begun.filter(|_| has_tables) {
         Some(begun) if begun.from != from => return Err(begun.of_another(home, &from)),

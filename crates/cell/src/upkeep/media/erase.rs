@@ -10,7 +10,7 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::{at_other_host, is_elsewhere, shown};
 use crate::observe::Silent;
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::session::waited::patiently;
 use crate::upkeep::media::life::{refuse_lock_attached, refuse_locked};
 
@@ -189,7 +189,7 @@ impl Cell {
             )));
         }
         // A writer that was killed may have left more than is recorded.
-        self.record_unknown(device.medium(), &Ears::new(&Silent))?;
+        self.record_unknown(device.medium(), &SessionLog::new(&Silent))?;
         let erased = self.erasable(medium, secure)?;
         refuse_locked(device.medium())?;
         device.refuse_worm()?;

@@ -203,7 +203,7 @@ impl Cell {
     ) -> Result<Recycled> {
         // A writer that was killed may have left more than is recorded.
         let silent = crate::observe::Silent;
-        self.record_unknown(device.medium(), &crate::session::Ears::new(&silent))?;
+        self.record_unknown(device.medium(), &crate::session::SessionLog::new(&silent))?;
         let info = self.medium_info(medium)?;
         self.refuse_kept(&info)?;
         self.refuse_read(medium.id)?;
@@ -221,8 +221,8 @@ impl Cell {
         device.begin_anew(&new)?;
         let row = Medium { id: new.medium, created_us: new.created_us, ..medium.clone() };
         self.idb.replace_medium(medium.id, &row)?;
-        let ears = crate::session::Ears::new(&silent);
-        self.back_up_idb_on(std::iter::once(at.as_str()), &ears);
+        let log = crate::session::SessionLog::new(&silent);
+        self.back_up_idb_on(std::iter::once(at.as_str()), &log);
         Ok(Recycled {
             medium: row,
             segments: info.holdings.segments,

@@ -16,7 +16,7 @@ use crate::keys::names_key;
 use crate::kinds::backup::base::resume::Cursor;
 use crate::reading::version::VersionView;
 use crate::request::Level;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// What makes incrementals run where no secret is at hand.
 const NAMES_KEY_HELPS: &str = "; `capstan key names`, with a secret at hand, makes or completes the key with which incrementals run \
@@ -59,7 +59,7 @@ impl Cell {
         asked: Option<Level>,
         media: &[MediumId],
         encrypted: bool,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         notes: &mut Vec<String>,
     ) -> Result<Option<Based<'_>>> {
         let level = asked.unwrap_or(Level::Incremental);
@@ -70,7 +70,7 @@ impl Cell {
         versions.retain(|v| !v.null_device);
         let full = |why: &str| {
             let text = format!("a full backup is made: {why}");
-            ears.say(Code::NoBase, "cell", &object.name, text);
+            log.say(Code::NoBase, "cell", &object.name, text);
         };
         let Some(base) = versions.iter().find(|v| is_base(v, level)) else {
             // One that failed said so then: what the next one did instead, maybe at once, surprises nobody.
@@ -86,7 +86,7 @@ impl Cell {
                     let text = format!(
                         "a full backup is made: there is no version that {level} builds on"
                     );
-                    ears.say(Code::Adapted, "cell", &object.name, text);
+                    log.say(Code::Adapted, "cell", &object.name, text);
                 }
                 (false, _) => full(&format!(
                     "none of its earlier versions is complete and of a level that {level} builds on"

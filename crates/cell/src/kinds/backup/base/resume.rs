@@ -16,7 +16,7 @@ use crate::error::{Result, chain};
 use crate::process::birth;
 use crate::reading::contents::data_ranges;
 use crate::reading::version::VersionView;
-use crate::session::{Ears, is_consolidation};
+use crate::session::{SessionLog, is_consolidation};
 
 /// Looks names up in what an incomplete session committed.
 pub(crate) struct Cursor<'a> {
@@ -158,7 +158,7 @@ pub(crate) struct Resumed<'a> {
 pub(crate) fn resumable<'a>(
     cell: &'a Cell,
     object: &Object,
-    ears: &Ears<'_>,
+    log: &SessionLog<'_>,
 ) -> Result<Option<Resumed<'a>>> {
     let mut newest = None;
     for version in cell.idb.versions_of(object.id)? {
@@ -183,7 +183,7 @@ pub(crate) fn resumable<'a>(
             "the incomplete session is not gone on with, as what it has is not all at hand: {}",
             chain(&e)
         );
-        ears.say(Code::NoBase, "cell", &object.name, text);
+        log.say(Code::NoBase, "cell", &object.name, text);
         return Ok(None);
     }
     // Where times prove nothing, checksums tell what an earlier run has.
@@ -197,7 +197,7 @@ pub(crate) fn resumable<'a>(
         }
         Err(e) => {
             let text = format!("cannot go on with the incomplete session, all is saved anew: {e}");
-            ears.say(Code::Adapted, "cell", &object.name, text);
+            log.say(Code::Adapted, "cell", &object.name, text);
             Ok(None)
         }
     }

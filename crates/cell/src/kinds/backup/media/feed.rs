@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use capstan_disk_agent::backup::{Taste, Work, taste};
-use capstan_disk_agent::stream::squeeze::Squeeze;
+use capstan_disk_agent::backup::{Probe, Work, probe};
+use capstan_disk_agent::stream::choice::CompressionChoice;
 use capstan_engine::message::Code;
 use capstan_format::id::StreamId;
 use capstan_format::keys::{Cipher, FrameSealer, Purpose};
@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::kinds::backup::job::Job;
 use crate::kinds::backup::plan::Plan;
 use crate::request::Compression;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// The streams together give at least so many times what the drive takes: files differ, and the machine has other work.
 const MARGIN: f64 = 1.5;
@@ -55,10 +55,10 @@ pub(in crate::kinds::backup) fn work_of(
     if plan.compression == Compression::Off && cipher.is_none() {
         return Ok(None);
     }
-    // Nothing of what is made in a taste is kept: its key is none.
+    // Nothing of what is made in a probe is kept: its key is none.
     let sealer = |cipher| FrameSealer::new(&[0; 32], Purpose::Contents, StreamId([0; 16]), cipher);
     Ok(Some(Work {
-        squeeze: Squeeze::new(plan.compression, Arc::default()),
+        choice: CompressionChoice::new(plan.compression, Arc::default()),
         sealer: cipher.map(sealer).transpose()?,
     }))
 }
@@ -70,30 +70,30 @@ pub(in crate::kinds::backup) fn fit(
     members: &mut [Member],
     drives_compress: &mut Option<bool>,
     work: Option<Work>,
-    ears: &Ears<'_>,
+    log: &SessionLog<'_>,
     stop: &AtomicBool,
 ) -> Result<()> {
     let Some(speeds) = slowest(members) else { return Ok(()) };
     let does = if work.is_some() { "reads and works on" } else { "reads" };
     let works = work.is_some();
-    let taste = taste(&plan.roots, &plan.selection, work, stop);
-    if taste.bytes < LEAST {
+    let probe = probe(&plan.roots, &plan.selection, work, stop);
+    if probe.bytes < LEAST {
         return Ok(());
     }
     // What the drive gets of it.
-    let taste = if works { taste.made() } else { taste };
+    let probe = if works { probe.made() } else { probe };
     let compresses = *drives_compress == Some(true);
-    let feed = feed(&taste, speeds, plan.streams, compresses);
+    let feed = feed(&probe, speeds, plan.streams, compresses);
     let mb = |rate: f64| format!("{:.0} MB/s", rate / 1e6);
-    let say = |text| ears.say(Code::Adapted, "cell", &plan.name, text);
+    let say = |text| log.say(Code::Adapted, "cell", &plan.name, text);
     if compresses && !feed.compress {
         set_compression(members, false)?;
         *drives_compress = Some(false);
         say(format!(
             "the drive's compression is off: with data that shrink {:.1} to 1 the source's {} would be less than the {} that \
              it needs to stream",
-            taste.ratio(),
-            mb(taste.rate() * plan.streams as f64),
+            probe.ratio(),
+            mb(probe.rate() * plan.streams as f64),
             mb(speeds.lowest)
         ));
     }
@@ -102,7 +102,7 @@ pub(in crate::kinds::backup) fn fit(
             "{} of {} streams feed the drive: one {does} {}, the device writes {} at most",
             feed.streams,
             plan.streams,
-            mb(taste.rate()),
+            mb(probe.rate()),
             mb(speeds.native)
         ));
         plan.streams = feed.streams;
@@ -110,7 +110,7 @@ pub(in crate::kinds::backup) fn fit(
     if feed.is_slow {
         plan.notes.push(format!(
             "the source gives {} to write, and the drive needs {} to stream: a spool before it (`?spool=DIR`) spares drive and tape",
-            mb(taste.rate() * plan.streams as f64),
+            mb(probe.rate() * plan.streams as f64),
             mb(speeds.lowest)
         ));
     }
@@ -132,14 +132,14 @@ struct Feed {
     is_slow: bool,
 }
 
-fn feed(taste: &Taste, speeds: Speeds, streams: usize, compresses: bool) -> Feed {
-    let most = taste.rate() * streams as f64;
-    let ratio = if compresses { taste.ratio() } else { 1.0 };
+fn feed(probe: &Probe, speeds: Speeds, streams: usize, compresses: bool) -> Feed {
+    let most = probe.rate() * streams as f64;
+    let ratio = if compresses { probe.ratio() } else { 1.0 };
     let starves = most / ratio < speeds.lowest;
     // Without its compression the same feed is more at the medium.
     let helps = compresses && starves && most >= speeds.lowest;
     let takes = speeds.native * if helps { 1.0 } else { ratio };
-    let wanted = (MARGIN * takes / taste.rate()).ceil();
+    let wanted = (MARGIN * takes / probe.rate()).ceil();
     Feed {
         streams: (wanted as usize).clamp(1, streams),
         compress: compresses && !helps,
@@ -155,9 +155,9 @@ mod tests {
     const LTO_9: Speeds = Speeds { lowest: 177e6, native: 400e6 };
 
     /// A source of so many MB/s for one stream, whose data shrink so many times.
-    fn source(rate: u64, ratio: u64) -> Taste {
+    fn source(rate: u64, ratio: u64) -> Probe {
         let bytes = rate * 1_000_000;
-        Taste { bytes, time: Duration::from_secs(1), tried: ratio * 1000, shrunk: 1000 }
+        Probe { bytes, time: Duration::from_secs(1), tried: ratio * 1000, shrunk: 1000 }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::Cell;
 use crate::kinds::backup::job::Job;
 use crate::media::free_bytes;
 use crate::request::Source;
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::supply::media_changes::Moves;
 use crate::supply::tapes::Supply;
 
@@ -29,7 +29,7 @@ impl Cell {
         jobs: &[Job<'_>],
         supply: &Supply,
         moves: &Arc<Moves>,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Option<Keeping> {
         let job = jobs.iter().find(|job| !matches!(job.request.source, Source::Paths(_)))?;
         if supply.is_none() || job.request.device.keeps_nothing() {
@@ -48,13 +48,13 @@ impl Cell {
         if room < LEAST {
             let why =
                 format!("{path} has {} MB free, and twice 67 MB are needed", free / 1_000_000);
-            ears.say(Code::NotKept, "cell", &path, lost(why));
+            log.say(Code::NotKept, "cell", &path, lost(why));
             return None;
         }
         let file = match nameless(&dir) {
             Ok(file) => file,
             Err(e) => {
-                ears.say(Code::NotKept, "cell", &path, lost(format!("{path}: {e}")));
+                log.say(Code::NotKept, "cell", &path, lost(format!("{path}: {e}")));
                 return None;
             }
         };

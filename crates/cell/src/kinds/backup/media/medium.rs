@@ -24,7 +24,7 @@ use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes};
 use crate::observe::{Observer, Silent};
 use crate::request::BackupRequest;
 use crate::session::waited::is_ours;
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
 use crate::supply::tape_arrays::is_of_libraries;
@@ -38,7 +38,7 @@ impl Cell {
         request: &BackupRequest,
         avoid: &[PassedOver],
         observer: &dyn Observer,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<Opened> {
         let mut size = self.foresee_devices(request)?;
         let devices: Vec<&Address> =
@@ -57,7 +57,7 @@ impl Cell {
         };
         let (devices, away) = self.without_away(request, devices)?;
         for of in &away {
-            of.say(ears);
+            of.say(log);
         }
         let mut failed = Vec::new();
         let by_drive = ByDrive::of_backup(request.encrypt);
@@ -122,8 +122,8 @@ impl Cell {
         for (address, e) in &failed {
             let (address, why) = (address.to_string(), chain(e));
             match avoid.is_empty() {
-                true => say_not_begun(&address, &why, ears),
-                false => say_lost(&address, &why, ears),
+                true => say_not_begun(&address, &why, log),
+                false => say_lost(&address, &why, log),
             }
         }
         opened.lost = (failed.len() + away.iter().filter(|of| !of.on_purpose).count()) as u64;
@@ -422,7 +422,7 @@ impl Cell {
                 if matches!(address, Address::Array(_)) && address.is_sequential() {
                     self.note_not_written(header.medium, device.lost_members())?;
                 }
-                let recorded = self.record_unknown(device.medium(), &Ears::new(observer));
+                let recorded = self.record_unknown(device.medium(), &SessionLog::new(observer));
                 recorded.map_err(|e| self.unread_at_end(header.medium, e))?;
                 let held = hold.then(|| device.hold()).transpose()?;
                 let mut device = device.into_device()?;
@@ -486,7 +486,7 @@ pub(in crate::kinds::backup) struct AwayMirror<'d> {
 }
 
 impl AwayMirror<'_> {
-    fn say(&self, ears: &Ears<'_>) {
+    fn say(&self, log: &SessionLog<'_>) {
         let Self { address, why, on_purpose } = self;
         let text = match on_purpose {
             true => format!(
@@ -498,7 +498,7 @@ impl AwayMirror<'_> {
                 "this mirror is left out, and the others are written: {why}; `capstan copy` brings it up to date when it is back"
             ),
         };
-        ears.say(Code::MirrorAway, "cell", &address.to_string(), text);
+        log.say(Code::MirrorAway, "cell", &address.to_string(), text);
     }
 }
 
@@ -531,19 +531,19 @@ pub(crate) fn device_segment_size(members: &[Member]) -> Option<u64> {
 }
 
 /// Says that a mirror is not written at all.
-fn say_not_begun(what: &str, why: &str, ears: &Ears<'_>) {
+fn say_not_begun(what: &str, why: &str, log: &SessionLog<'_>) {
     let text = format!("this mirror is left out, and the others are written: {why}");
-    ears.say(Code::MirrorFailed, "media agent", what, text);
+    log.say(Code::MirrorFailed, "media agent", what, text);
 }
 
 /// Says that a mirror is not written any more.
-pub(in crate::kinds::backup) fn say_lost(what: &str, error: &str, ears: &Ears<'_>) {
+pub(in crate::kinds::backup) fn say_lost(what: &str, error: &str, log: &SessionLog<'_>) {
     let text = format!("this mirror is not written any more, the others are: {error}");
-    ears.say(Code::MirrorFailed, "media agent", what, text);
+    log.say(Code::MirrorFailed, "media agent", what, text);
 }
 
 /// Says which mirrors, members of arrays and spools were lost since it was asked; returns how many that backups lie on.
-pub(crate) fn say_all_lost(cell: &Cell, lost: &LostMirrors, ears: &Ears<'_>) -> u64 {
+pub(crate) fn say_all_lost(cell: &Cell, lost: &LostMirrors, log: &SessionLog<'_>) -> u64 {
     let lost = std::mem::take(&mut *lost.lock());
     for m in &lost {
         let error = &m.error;
@@ -552,18 +552,18 @@ pub(crate) fn say_all_lost(cell: &Cell, lost: &LostMirrors, ears: &Ears<'_>) -> 
                 // Where that cannot be recorded, it is found again.
                 let _ = cell.note_failed_member(m.medium, of.clone());
                 let text = format!("this member is not written any more, the others are: {error}");
-                ears.say(Code::MemberLost, "media agent", &m.label, text);
+                log.say(Code::MemberLost, "media agent", &m.label, text);
             }
-            LostPart::Mirror => say_lost(&m.label, error, ears),
+            LostPart::Mirror => say_lost(&m.label, error, log),
             LostPart::Segments => {
                 let text = format!(
                     "{error}, which it had no room for and the others have; `capstan copy` brings them to another tape there"
                 );
-                ears.say(Code::MirrorBehind, "media agent", &m.label, text);
+                log.say(Code::MirrorBehind, "media agent", &m.label, text);
             }
             LostPart::Spool => {
                 let text = format!("the tape is written without its spool from here on: {error}");
-                ears.say(Code::SpoolLost, "media agent", &m.label, text);
+                log.say(Code::SpoolLost, "media agent", &m.label, text);
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::kinds::backup::refused;
 use crate::observe::{Observer, Silent, Stop};
 use crate::report::{NOTHING_COMMITTED, Report};
 use crate::request::{BackupRequest, Source, Turn};
-use crate::session::Ears;
+use crate::session::SessionLog;
 use crate::supply::queue::Queue;
 use crate::supply::unfit::why_next;
 use crate::supply::unfit::{HAS_FAILED, IS_FULL, PassedOver, why_passed};
@@ -352,10 +352,10 @@ fn with_error(
     why: &CellError,
     observer: &dyn Observer,
 ) -> Report {
-    let ears = Ears::new(observer);
-    ears.say(code, "cell", &report.name, chain(why));
+    let log = SessionLog::new(observer);
+    log.say(code, "cell", &report.name, chain(why));
     let (count, mut errors) = (report.error_count, std::mem::take(&mut report.errors));
-    ears.fill(devices, &mut report);
+    log.fill(devices, &mut report);
     report.error_count += count;
     errors.append(&mut report.errors);
     report.errors = errors;

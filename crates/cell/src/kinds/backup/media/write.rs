@@ -9,7 +9,7 @@ use capstan_catalog::keys::VersionKeys;
 use capstan_devices::WAYS_TO_ROOM;
 use capstan_devices::address::Address;
 use capstan_devices::medium::HeldMedium;
-use capstan_disk_agent::stream::squeeze::Ladder;
+use capstan_disk_agent::stream::choice::Ladder;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::threads;
@@ -37,7 +37,7 @@ use crate::observe::Stop;
 use crate::report::Report;
 use crate::request::{BackupRequest, Encrypt, Source};
 use crate::session::watch::{self, Watched};
-use crate::session::{Ears, now_us};
+use crate::session::{SessionLog, now_us};
 use crate::supply::media_changes::Moves;
 use crate::versions::protect::say_not_locked;
 
@@ -54,7 +54,7 @@ impl Cell {
         opened: Opened,
         keys: Option<&(SessionKeys, KeyRecord)>,
         begun: Instant,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Vec<Report>> {
         let Opened { mut members, lost, held, avoid, booked: _booked } = opened;
@@ -68,9 +68,9 @@ impl Cell {
         if let [job] = jobs {
             let is_whole = job.label.base.is_none() && !job.goes_on && !job.plan.roots.is_empty();
             if is_whole && request.streams.or(request.concurrency).is_none() {
-                let Job { plan, ears, .. } = job;
+                let Job { plan, log, .. } = job;
                 let work = feed::work_of(plan, keys.map(|(_, record)| record.cipher()))?;
-                feed::fit(plan, &mut members, &mut drives_compress, work, ears, &stop.0)?;
+                feed::fit(plan, &mut members, &mut drives_compress, work, log, &stop.0)?;
             }
         }
         let ladder = Arc::new(Ladder::default());
@@ -88,7 +88,7 @@ impl Cell {
         let mut supply = supply_of(request).but(avoid);
         supply.drives_compress = drives_compress;
         let moves = Arc::new(Moves::default());
-        let keeping = self.keeping(jobs, &supply, &moves, ears);
+        let keeping = self.keeping(jobs, &supply, &moves, log);
         let options = WriterOptions {
             medium: medium.clone(),
             session: lead.label.clone(),
@@ -115,7 +115,7 @@ impl Cell {
         );
         let lost_mirrors = writer.lost_mirrors();
         let say_lost_mirrors = || {
-            mirrors_lost.fetch_add(say_all_lost(self, &lost_mirrors, ears), Relaxed);
+            mirrors_lost.fetch_add(say_all_lost(self, &lost_mirrors, log), Relaxed);
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let streams: usize = jobs.iter().map(|job| job.plan.streams).sum();
@@ -137,8 +137,8 @@ impl Cell {
             },
             each: &|p| {
                 say_lost_mirrors();
-                moves.say(ears);
-                ears.progress(p);
+                moves.say(log);
+                log.progress(p);
             },
         };
         let port = Arc::new(writer.port());
@@ -150,7 +150,7 @@ impl Cell {
                     let run = move || job.run(port, meters, stop, cursor, streams);
                     let started = threads::start_in(scope, "disk agent", run);
                     running.push(started.inspect_err(|e| {
-                        job.ears.say(Code::NoThread, "disk agent", &job.plan.name, e.to_string());
+                        job.log.say(Code::NoThread, "disk agent", &job.plan.name, e.to_string());
                     }));
                 }
                 let handed = running.into_iter().map(|job| match job {
@@ -163,8 +163,8 @@ impl Cell {
         let (handed_over, seen) = watch::watched(&watched, all);
         let stopped = stop.0.load(Relaxed);
         say_lost_mirrors();
-        self.say_changed(ears);
-        let media_errors = ears.error_count() + mirrors_lost.load(Relaxed);
+        self.say_changed(log);
+        let media_errors = log.error_count() + mirrors_lost.load(Relaxed);
         let mut endings: Vec<Ending> = jobs
             .iter()
             .zip(&handed_over)
@@ -184,8 +184,8 @@ impl Cell {
         let written = writer.finish(ends(jobs, &endings));
         let drives = std::mem::take(&mut *drives.lock());
         say_lost_mirrors();
-        moves.say(ears);
-        let passed_over = self.say_changed(ears);
+        moves.say(log);
+        let passed_over = self.say_changed(log);
         let degraded = mirrors_lost.load(Relaxed) + passed_over > 0;
         let (written, failure) = match written {
             Ok(written) => (written, None),
@@ -206,7 +206,7 @@ impl Cell {
             _ => &[],
         };
         if let Some(e) = &failure {
-            self.say_device_failed(request, &moves.last(&medium), e, ears)?;
+            self.say_device_failed(request, &moves.last(&medium), e, log)?;
         }
         for ending in &mut endings {
             ending.status = match ending.status {
@@ -220,7 +220,7 @@ impl Cell {
         let blocks = meters.of(Stage::Device).read().bytes;
         let mut common = Report::default();
         common.set_drives(&drives);
-        self.clean_drives(&drives, &mut common, ears);
+        self.clean_drives(&drives, &mut common, log);
         if let Some(seen) = &seen {
             common.set_stages(&meters, seen.verdict, Flow::Backup);
         }
@@ -254,7 +254,7 @@ impl Cell {
             report.stages.clone_from(&common.stages);
             report.drives.clone_from(&common.drives);
             report.notes.extend(common.notes.iter().cloned());
-            job.ears.also(ears);
+            job.log.also(log);
             job.record_end(self, ending, &mut report)?;
             reports.push(report);
         }
@@ -265,7 +265,7 @@ impl Cell {
                 Some(WriteFailure::Other) => vec![moves.last(&medium).medium],
                 Some(_) => Vec::new(),
             };
-            self.back_up_idb(&request.device, &last, ears, report);
+            self.back_up_idb(&request.device, &last, log, report);
         }
         // Catalog files of commits that a kill cut short; one that is just being written is left alone.
         self.idb.reconcile_catalogs(CATALOG_GRACE)?;
@@ -319,7 +319,7 @@ impl Cell {
             let (version, name) = (job.label.version, &job.plan.name);
             if let Err(e) = self.lock_new(version, name, until_us, std::mem::take(&mut held)) {
                 ending.status = Status::CompletedWithErrors;
-                say_not_locked(&job.ears, name, &e);
+                say_not_locked(&job.log, name, &e);
             }
         }
     }
@@ -331,7 +331,7 @@ impl Cell {
         request: &BackupRequest,
         medium: &MediumHeader,
         why: &WriteError,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         let device = request.device.to_string();
         let of = WriteFailure::of(why);
@@ -355,7 +355,7 @@ impl Cell {
                     (Code::MediumFailed, text)
                 }
             };
-            ears.say(code, "media agent", &device, text);
+            log.say(code, "media agent", &device, text);
             return Ok(());
         }
         let mut text = crate::error::chain(why);
@@ -366,7 +366,7 @@ impl Cell {
                 "the disk of medium '{label}' is full, what was committed is kept: {what}; {WAYS_TO_ROOM}"
             );
         }
-        ears.say(Code::DeviceFailed, "media agent", &device, text);
+        log.say(Code::DeviceFailed, "media agent", &device, text);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use crate::Cell;
 use crate::error::Result;
 use crate::kinds::backup::plan::Plan;
 use crate::queries::other_names::setting;
-use crate::session::{Ears, host, writes_versions};
+use crate::session::{SessionLog, host, writes_versions};
 
 impl Cell {
     /// The object that is backed up, as it is known. Where it is not, names are opened that were imported closed.
@@ -30,10 +30,10 @@ impl Cell {
         &self,
         plan: &Plan,
         media: &[MediumId],
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         let full = |why: String| {
-            ears.say(Code::NoBase, "cell", &plan.name, format!("a full backup is made: {why}"));
+            log.say(Code::NoBase, "cell", &plan.name, format!("a full backup is made: {why}"));
         };
         for medium in self.media_with_closed_names(media)? {
             let Some(row) = self.idb.medium(medium)? else { continue };

@@ -11,7 +11,7 @@ use crate::kinds::backup::source::no_match::can_match;
 use crate::names::bounded;
 use crate::report::Selected;
 use crate::request::BackupRequest;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// Paths or patterns of a kind that are named; the others are counted.
 const NAMED: usize = 5;
@@ -25,7 +25,7 @@ impl Cell {
         object: &Object,
         request: &BackupRequest,
         plan: &Plan,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         let versions = self.idb.versions_of(object.id)?;
         let last = versions.iter().find(|v| v.is_complete_by(None) && !v.null_device);
@@ -36,7 +36,7 @@ impl Cell {
         if !leaves.is_empty() {
             let name = self.name_of_version(last.id)?;
             let text = format!("less is taken than by {name}: {}", leaves.join("; "));
-            ears.say(Code::LessSelected, "cell", &plan.name, text);
+            log.say(Code::LessSelected, "cell", &plan.name, text);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use capstan_idb::{Object, Version};
 use crate::Cell;
 use crate::error::Result;
 use crate::kinds::backup::plan::Plan;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// Links that are named one by one in warnings; the others are counted.
 const NAMED: usize = 5;
@@ -32,7 +32,7 @@ impl Cell {
         object: Option<&Object>,
         builds_on: bool,
         plan: &mut Plan,
-        ears: &Ears<'_>,
+        log: &SessionLog<'_>,
     ) -> Result<()> {
         let mut links = links(&plan.roots);
         // Of what is not looked at it was said why.
@@ -56,13 +56,13 @@ impl Cell {
                 let text = format!(
                     "it was a directory and is a symbolic link to {target} now, which is not backed up: {kept}"
                 );
-                ears.say(Code::PathBecameLink, "cell", &path, text);
+                log.say(Code::PathBecameLink, "cell", &path, text);
                 plan.selection.kept_roots.push(link.root.clone());
             } else if link.is_to_directory && at < NAMED {
                 let text = format!(
                     "it is a symbolic link, and the directory that it leads to is not backed up: {target}"
                 );
-                ears.say(Code::PathIsLink, "cell", &path, text);
+                log.say(Code::PathIsLink, "cell", &path, text);
             } else if link.is_to_directory {
                 more += 1;
             }
@@ -71,7 +71,7 @@ impl Cell {
             let text = format!(
                 "{more} more of the paths are symbolic links to directories that are not backed up"
             );
-            ears.say(Code::PathIsLink, "cell", &plan.name, text);
+            log.say(Code::PathIsLink, "cell", &plan.name, text);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use capstan_engine::message::Code;
 
 use crate::kinds::backup::plan::Plan;
 use crate::request::BackupRequest;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// Patterns that are named.
 const NAMED: usize = 10;
@@ -15,7 +15,11 @@ const NAMED: usize = 10;
 const SIGNS: [char; 4] = ['*', '?', '[', '\\'];
 
 /// Says of patterns that can match nothing how they are meant.
-pub(in crate::kinds::backup) fn say_useless(request: &BackupRequest, plan: &Plan, ears: &Ears<'_>) {
+pub(in crate::kinds::backup) fn say_useless(
+    request: &BackupRequest,
+    plan: &Plan,
+    log: &SessionLog<'_>,
+) {
     let Some(selected) = plan.selected(request).filter(|_| !plan.roots.is_empty()) else {
         return;
     };
@@ -38,7 +42,7 @@ pub(in crate::kinds::backup) fn say_useless(request: &BackupRequest, plan: &Plan
             "the pattern {pattern} matches nothing: it means {meant}, as patterns with a slash begin at the root directory, and nothing \
              below that is backed up{better}"
         );
-        ears.say(Code::NoMatch, "cell", &plan.name, text);
+        log.say(Code::NoMatch, "cell", &plan.name, text);
     }
 }
 

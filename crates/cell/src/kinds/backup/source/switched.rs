@@ -10,7 +10,7 @@ use crate::Cell;
 use crate::error::{Result, plain};
 use crate::kinds::backup::plan::Plan;
 use crate::report::Selected;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// A path that is missing and was elsewhere.
 pub(in crate::kinds::backup) struct Switched {
@@ -189,7 +189,7 @@ pub(in crate::kinds::backup) fn say_missing(
     plan: &Plan,
     switched: &[Switched],
     builds_on: bool,
-    ears: &Ears<'_>,
+    log: &SessionLog<'_>,
 ) {
     let shown = |path: &[u8]| format!("/{}", path_text(path));
     let kept = match builds_on {
@@ -218,7 +218,7 @@ pub(in crate::kinds::backup) fn say_missing(
             open.join(" or ")
         );
         for root in &plan.unplaced {
-            ears.say(Code::PathMissing, "cell", &shown(root), text.clone());
+            log.say(Code::PathMissing, "cell", &shown(root), text.clone());
         }
     }
     for (at, of) in plan.named.iter().enumerate() {
@@ -232,10 +232,10 @@ pub(in crate::kinds::backup) fn say_missing(
                 "{by} leads to {} now by a symbolic link, and that cannot be backed up ({why}): {kept}",
                 shown(now)
             );
-            ears.say(Code::PathMissing, "cell", &shown(&of.root), text);
+            log.say(Code::PathMissing, "cell", &shown(&of.root), text);
         } else if !plan.roots.contains(&of.root) && !plan.open.contains(&of.root) {
             // What lies in another root the walk does not look for.
-            ears.say(Code::PathMissing, "cell", &shown(&of.root), why);
+            log.say(Code::PathMissing, "cell", &shown(&of.root), why);
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::observe::Stop;
 use crate::queries::leads::not_in_version;
 use crate::reading::version::VersionView;
 use crate::request::{RestoreRequest, RestoreTo};
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// A version and what is asked of it.
 pub(in crate::kinds::restore) struct Check<'a> {
@@ -61,7 +61,7 @@ pub(in crate::kinds::restore) fn choose(
     overview: &Overview,
     chosen: &mut Chosen,
     scope: &Scope,
-    ears: &Ears<'_>,
+    log: &SessionLog<'_>,
     name: &str,
 ) -> Result<()> {
     if !chosen.is_narrow() {
@@ -101,7 +101,7 @@ pub(in crate::kinds::restore) fn choose(
         )));
     }
     for text in useless {
-        ears.say(Code::NoMatch, "cell", name, text);
+        log.say(Code::NoMatch, "cell", name, text);
     }
     Ok(())
 }
@@ -126,8 +126,8 @@ fn each_path(
 
 impl Check<'_> {
     /// Refuses what can be told from the request, the database, and a look at the media.
-    pub fn request(&self, ears: &Ears<'_>) -> Result<()> {
-        self.strip(ears)?;
+    pub fn request(&self, log: &SessionLog<'_>) -> Result<()> {
+        self.strip(log)?;
         self.view.require_a_medium()
     }
 
@@ -142,7 +142,7 @@ impl Check<'_> {
 
     /// Refuses stripping that leaves nothing of any path, or of a file that was asked for by its own; says how many others are left
     /// out by it.
-    pub fn strip(&self, ears: &Ears<'_>) -> Result<()> {
+    pub fn strip(&self, log: &SessionLog<'_>) -> Result<()> {
         let strip = self.request.strip;
         if strip == 0 {
             return Ok(());
@@ -189,7 +189,7 @@ impl Check<'_> {
                     "--strip {strip} leaves nothing of the paths of {n} files, of which this is one: they are left out"
                 ),
             };
-            ears.say(Code::Stripped, "cell", &format!("/{}", path_text(&first)), text);
+            log.say(Code::Stripped, "cell", &format!("/{}", path_text(&first)), text);
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ use crate::reading::away_files::AwayFiles;
 use crate::reading::contents::{Chunk, FileContents, Piece, Plan};
 use crate::reading::version::VersionView;
 use crate::request::RestoreRequest;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// What an archive came to so far.
 #[derive(Default)]
@@ -86,7 +86,7 @@ pub(crate) fn write(
     request: &RestoreRequest,
     chosen: &Chosen,
     out: Box<dyn Write + '_>,
-    ears: &Ears<'_>,
+    log: &SessionLog<'_>,
     stop: &Stop,
     counts: &Archived,
 ) -> Result<()> {
@@ -148,11 +148,11 @@ pub(crate) fn write(
                 if again {
                     continue;
                 }
-                ears.say(Code::BadName, "disk agent", &shown, bad.to_string());
+                log.say(Code::BadName, "disk agent", &shown, bad.to_string());
                 continue;
             }
             if e.kind == Kind::Socket {
-                ears.say(
+                log.say(
                     Code::NotRestored,
                     "disk agent",
                     &shown,
@@ -161,11 +161,11 @@ pub(crate) fn write(
                 continue;
             }
             if e.link && broken_away.contains(&e.target) {
-                ears.say(Code::FileAway, "media agent", &shown, of_link_away(&e.target));
+                log.say(Code::FileAway, "media agent", &shown, of_link_away(&e.target));
             }
             if e.link && broken.contains(&e.target) {
                 // It is one file, however many names it has.
-                ears.say(Code::Damaged, "media agent", &shown, of_link(&e.target));
+                log.say(Code::Damaged, "media agent", &shown, of_link(&e.target));
             }
             let mut plan = None;
             if e.kind == Kind::File && !e.link && e.size > 0 {
@@ -173,7 +173,7 @@ pub(crate) fn write(
                     Ok(made) => plan = Some(made),
                     // With zeros in its place it would replace a file that is whole, wherever the archive is unpacked.
                     Err(e) => {
-                        if not_had(&counts.away, row.entry.size, &e, ears, &shown) {
+                        if not_had(&counts.away, row.entry.size, &e, log, &shown) {
                             broken_away.insert(first);
                         } else {
                             counts.corrupt.fetch_add(1, Relaxed);
@@ -191,7 +191,7 @@ pub(crate) fn write(
                         // Of one that was left out it was said why.
                         if !broken_away.contains(&e.target) && !broken.contains(&e.target) {
                             let text = of_link_found(&e.target, "that is not in the archive");
-                            ears.say(Code::Missing, "media agent", &shown, text);
+                            log.say(Code::Missing, "media agent", &shown, text);
                         }
                         continue;
                     }
@@ -245,7 +245,7 @@ pub(crate) fn write(
                     }
                 }
                 if let Some(e) = lost {
-                    if not_had(&counts.away, row.entry.size, &e, ears, &shown) {
+                    if not_had(&counts.away, row.entry.size, &e, log, &shown) {
                         broken_away.insert(first);
                     } else {
                         counts.corrupt.fetch_add(1, Relaxed);
@@ -267,15 +267,15 @@ pub(crate) fn write(
 }
 
 /// Says of a file that its data cannot be had. True if they are only away.
-fn not_had(away: &AwayFiles, bytes: u64, e: &CellError, ears: &Ears<'_>, shown: &str) -> bool {
+fn not_had(away: &AwayFiles, bytes: u64, e: &CellError, log: &SessionLog<'_>, shown: &str) -> bool {
     match e.away() {
         Some((medium, why)) => {
             away.add(medium, why, bytes);
-            ears.say(Code::FileAway, "media agent", shown, why.to_owned());
+            log.say(Code::FileAway, "media agent", shown, why.to_owned());
             true
         }
         None => {
-            ears.say(Code::Damaged, "media agent", shown, crate::error::chain(e));
+            log.say(Code::Damaged, "media agent", shown, crate::error::chain(e));
             false
         }
     }

@@ -18,7 +18,7 @@ use super::{Restore, TreeKeys};
 use crate::error::{CellError, Result};
 use crate::kinds::restore::wanted::scope::runs;
 use crate::reading::random::{AnyFrames, unread};
-use crate::reading::replicas::Spares;
+use crate::reading::replicas::Replicas;
 use crate::reading::segment_frames::{GAP, SegmentFrames};
 use crate::report::outcome::of_outcome;
 
@@ -29,7 +29,7 @@ pub(crate) const PART_ALONE: &str = "a part of it is on the media, but not what 
 pub(super) struct Feed<'a> {
     pub restore: &'a Restore<'a>,
     pub worker: FileWorker<'a>,
-    pub spares: Spares,
+    pub replicas: Replicas,
 }
 
 /// No frames: nobody wants any, or they cannot be read.
@@ -51,7 +51,7 @@ impl<'a> Feed<'a> {
         let frames = AnyFrames::new(restore.view, restore.spans.clone());
         let keys = TreeKeys(restore.view);
         let worker = FileWorker::new(&restore.files, Box::new(frames), &|| keys.of_contents());
-        Self { restore, worker, spares: Spares::default() }
+        Self { restore, worker, replicas: Replicas::default() }
     }
 
     /// Restores a slice of what all streams have in a segment.
@@ -92,9 +92,10 @@ impl<'a> Feed<'a> {
                 }
             };
             TreeKeys(r.view).check(stream)?;
-            let Self { worker, spares, .. } = self;
+            let Self { worker, replicas, .. } = self;
             let opened = (reader, layout.as_ref());
-            let mut frames = SegmentFrames::new((r.view, segment), opened, stream, spares, &r.hurt);
+            let mut frames =
+                SegmentFrames::new((r.view, segment), opened, stream, replicas, &r.hurt);
             worker.begin_stream();
             worker.mark(Stage::Cell);
             for run in runs(&batches) {

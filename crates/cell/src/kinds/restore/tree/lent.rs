@@ -19,7 +19,7 @@ use crate::report::outcome::of_outcome;
 impl Feed<'_> {
     /// Restores what other segments' rows refer to in a segment.
     pub(in crate::kinds::restore) fn lent(&mut self, lent: &Lent) -> Result<()> {
-        let Self { restore: r, worker, spares } = self;
+        let Self { restore: r, worker, replicas } = self;
         let place = &r.view.segments[lent.segment];
         let segment = lent.segment as u32;
         let opened = match lent.opened.lock().take() {
@@ -40,7 +40,7 @@ impl Feed<'_> {
                 TreeKeys(r.view).check(of)?;
             }
             let mut frames = of.zip(opened.as_ref().ok()).map(|(of, (reader, layout))| {
-                SegmentFrames::new((r.view, lent.segment), (reader, layout), of, spares, &r.hurt)
+                SegmentFrames::new((r.view, lent.segment), (reader, layout), of, replicas, &r.hurt)
             });
             worker.begin_stream();
             let mut places = match first.take() {

@@ -10,11 +10,11 @@ use crate::error::{CellError, Result};
 use crate::kinds::restore::tree::Restore;
 use crate::reading::away_files::AwayFiles;
 use crate::reading::losses::Lost;
-use crate::session::Ears;
+use crate::session::SessionLog;
 
 /// Takes what the disk agent says of a restore.
 pub(in crate::kinds::restore) struct Heard<'a> {
-    pub ears: &'a Ears<'a>,
+    pub log: &'a SessionLog<'a>,
     /// Files of which something is on media that are away.
     pub away: AwayFiles,
     /// Ranges of streams that could not be read.
@@ -22,14 +22,14 @@ pub(in crate::kinds::restore) struct Heard<'a> {
 }
 
 impl<'a> Heard<'a> {
-    pub fn new(ears: &'a Ears<'a>) -> Self {
-        Self { ears, away: AwayFiles::default(), lost: Mutex::default() }
+    pub fn new(log: &'a SessionLog<'a>) -> Self {
+        Self { log, away: AwayFiles::default(), lost: Mutex::default() }
     }
 }
 
 impl RestoreListener for Heard<'_> {
     fn say(&self, code: Code, agent: &'static str, path: &str, text: String) {
-        self.ears.say(code, agent, path, text);
+        self.log.say(code, agent, path, text);
     }
 
     fn away(&self, medium: MediumId, why: &str, bytes: u64) {

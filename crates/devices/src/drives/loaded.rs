@@ -11,7 +11,7 @@ use super::passed::{Passed, Shape};
 use crate::address::SpoolPlan;
 
 /// A drive of a host with the tape in it.
-pub struct Deck {
+pub struct LoadedDrive {
     drive: Box<dyn TapeDrive>,
     mount: Option<Mount>,
     /// What the tape is called, where that is known.
@@ -88,7 +88,7 @@ fn behind_filemark(at: Spot) -> Spot {
     Spot { file: at.file + 1, block: 0, object: at.object.map(|n| n + 1) }
 }
 
-impl Deck {
+impl LoadedDrive {
     /// A drive with a tape in it, which is read through that spool if there is one.
     pub(crate) fn new(
         drive: Box<dyn TapeDrive>,
@@ -426,7 +426,7 @@ impl Deck {
     }
 }
 
-impl Drop for Deck {
+impl Drop for LoadedDrive {
     fn drop(&mut self) {
         // Whoever has the drive next gets no key of ours. One that cannot be told is told by the next who opens it.
         let _ = self.drive.set_key(None);

@@ -1,4 +1,4 @@
-//! A taste of the source before a backup: how fast one reader gets its files, and how well they compress.
+//! A probe of the source before a backup: how fast one reader gets its files, and how well they compress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use capstan_format::keys::FrameSealer;
 use super::GROUPS_WAITING;
 use crate::linux::source;
 use crate::select::Selection;
-use crate::stream::squeeze::Squeeze;
+use crate::stream::choice::CompressionChoice;
 use crate::walk::ahead::Ahead;
 use crate::walk::{Group, WalkItem, Walker};
 
@@ -29,7 +29,7 @@ const TRIED: u64 = 16;
 
 /// What the first files of a source showed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Taste {
+pub struct Probe {
     /// Bytes that were read.
     pub bytes: u64,
     /// In what time, opening and looking for the files included.
@@ -40,7 +40,7 @@ pub struct Taste {
     pub shrunk: u64,
 }
 
-impl Taste {
+impl Probe {
     /// Bytes per second that one reader gets.
     pub fn rate(&self) -> f64 {
         self.bytes as f64 / self.time.as_secs_f64().max(1e-6)
@@ -64,18 +64,18 @@ impl Taste {
 /// What a stream does with all that it reads: then it is part of its rate.
 pub struct Work {
     /// How it compresses.
-    pub squeeze: Squeeze,
+    pub choice: CompressionChoice,
     /// With what it encrypts. Nothing of what is made here is kept, so any key will do.
     pub sealer: Option<FrameSealer>,
 }
 
 /// Reads the first files of the roots for a second, or 256 MiB of them, and works on them as a stream would.
-pub fn taste(
+pub fn probe(
     roots: &[Vec<u8>],
     selection: &Selection,
     work: Option<Work>,
     stop: &AtomicBool,
-) -> Taste {
+) -> Probe {
     taste_most(roots, selection, work, stop, MOST)
 }
 
@@ -85,19 +85,19 @@ fn taste_most(
     work: Option<Work>,
     stop: &AtomicBool,
     most: u64,
-) -> Taste {
+) -> Probe {
     let queues = [Queue::<Arc<Group>>::new(GROUPS_WAITING)];
     let (ahead, meters, found) = (Ahead::default(), Meters::default(), AtomicU64::new(0));
     let enough = AtomicBool::new(false);
     let mut taster = Taster {
-        taste: Taste::default(),
+        probe: Probe::default(),
         most,
         begun: Instant::now(),
         reader: source::Reader::default(),
         compressor: Compressor::default(),
         work,
         buffer: vec![0; READ],
-        squeezed: Vec::new(),
+        compressed: Vec::new(),
         compressing: Duration::ZERO,
         reads: 0,
     };
@@ -128,11 +128,11 @@ fn taste_most(
             }
         }
     });
-    Taste { time: taster.begun.elapsed().saturating_sub(taster.compressing), ..taster.taste }
+    Probe { time: taster.begun.elapsed().saturating_sub(taster.compressing), ..taster.probe }
 }
 
 struct Taster {
-    taste: Taste,
+    probe: Probe,
     /// Bytes that are enough.
     most: u64,
     begun: Instant,
@@ -140,7 +140,7 @@ struct Taster {
     compressor: Compressor,
     work: Option<Work>,
     buffer: Vec<u8>,
-    squeezed: Vec<u8>,
+    compressed: Vec<u8>,
     /// Time that is not the source's.
     compressing: Duration,
     reads: u64,
@@ -148,7 +148,7 @@ struct Taster {
 
 impl Taster {
     fn has_enough(&self) -> bool {
-        self.taste.bytes >= self.most || self.begun.elapsed() >= PATIENCE
+        self.probe.bytes >= self.most || self.begun.elapsed() >= PATIENCE
     }
 
     /// Reads a file; what cannot be read is the backup's to report.
@@ -170,11 +170,11 @@ impl Taster {
                 _ => break,
             };
             at += n as u64;
-            self.taste.bytes += n as u64;
+            self.probe.bytes += n as u64;
             self.reads += 1;
             match &self.work {
                 Some(_) => self.work_on(n),
-                None if self.reads % TRIED == 1 => self.squeeze(n),
+                None if self.reads % TRIED == 1 => self.try_lz4(n),
                 None => {}
             }
         }
@@ -186,26 +186,26 @@ impl Taster {
     fn work_on(&mut self, n: usize) {
         let Some(work) = &mut self.work else { return };
         let plain = &self.buffer[..n];
-        let method = work.squeeze.method();
-        let shrunk = self.compressor.compress(method, plain, &mut self.squeezed).is_some();
+        let method = work.choice.method();
+        let shrunk = self.compressor.compress(method, plain, &mut self.compressed).is_some();
         if method != Method::Store {
-            work.squeeze.learn(shrunk);
+            work.choice.learn(shrunk);
         }
-        let made = if shrunk { &mut self.squeezed[..] } else { &mut self.buffer[..n] };
-        self.taste.tried += n as u64;
-        self.taste.shrunk += made.len() as u64;
+        let made = if shrunk { &mut self.compressed[..] } else { &mut self.buffer[..n] };
+        self.probe.tried += n as u64;
+        self.probe.shrunk += made.len() as u64;
         if let Some(sealer) = &work.sealer {
             // What it costs is all that is wanted of it.
             let _ = sealer.seal_in_place(self.reads, &[], made);
         }
     }
 
-    fn squeeze(&mut self, n: usize) {
+    fn try_lz4(&mut self, n: usize) {
         let begun = Instant::now();
         let plain = &self.buffer[..n];
-        let shrunk = self.compressor.compress(Method::Lz4, plain, &mut self.squeezed);
-        self.taste.tried += n as u64;
-        self.taste.shrunk += shrunk.map_or(n, |_| self.squeezed.len()) as u64;
+        let shrunk = self.compressor.compress(Method::Lz4, plain, &mut self.compressed);
+        self.probe.tried += n as u64;
+        self.probe.shrunk += shrunk.map_or(n, |_| self.compressed.len()) as u64;
         self.compressing += begun.elapsed();
     }
 }
@@ -213,14 +213,14 @@ impl Taster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::squeeze::Compression;
+    use crate::stream::choice::Compression;
     use capstan_format::id::StreamId;
     use capstan_format::keys::{Cipher, Purpose};
 
-    fn of(dir: &std::path::Path) -> Taste {
+    fn of(dir: &std::path::Path) -> Probe {
         let root = source::resolve(dir).unwrap();
         let selection = Selection::new(&["*.left".into()], &[]).unwrap();
-        taste(&[root], &selection, None, &AtomicBool::new(false))
+        probe(&[root], &selection, None, &AtomicBool::new(false))
     }
 
     #[test]
@@ -231,39 +231,39 @@ mod tests {
         }
         let root = source::resolve(dir.path()).unwrap();
         let (all, stop) = (Selection::new(&[], &[]).unwrap(), AtomicBool::new(false));
-        let tasted = |method: Method, seals: bool| {
+        let probed = |method: Method, seals: bool| {
             let sealer = || {
                 let (purpose, stream) = (Purpose::Contents, StreamId([0; 16]));
                 FrameSealer::new(&[0; 32], purpose, stream, Cipher::best()).unwrap()
             };
-            let squeeze = Squeeze::new(Compression::Fixed(method), Arc::default());
-            let work = Work { squeeze, sealer: seals.then(sealer) };
-            taste(std::slice::from_ref(&root), &all, Some(work), &stop)
+            let choice = CompressionChoice::new(Compression::Fixed(method), Arc::default());
+            let work = Work { choice, sealer: seals.then(sealer) };
+            probe(std::slice::from_ref(&root), &all, Some(work), &stop)
         };
-        let stored = tasted(Method::Store, true);
+        let stored = probed(Method::Store, true);
         assert_eq!(
             (stored.bytes, stored.tried, stored.shrunk),
             (20_000_000, 20_000_000, 20_000_000)
         );
         assert!((stored.made().rate() / stored.rate() - 1.0).abs() < 1e-6);
-        let squeezed = tasted(Method::Zstd(3), false);
-        assert_eq!(squeezed.tried, 20_000_000);
-        assert!(squeezed.made().rate() < squeezed.rate() / 20.0, "{squeezed:?}");
+        let compressed = probed(Method::Zstd(3), false);
+        assert_eq!(compressed.tried, 20_000_000);
+        assert!(compressed.made().rate() < compressed.rate() / 20.0, "{compressed:?}");
     }
 
     #[test]
     fn the_first_files_tell_how_fast_and_how_compressible() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(of(dir.path()).bytes, 0);
-        assert_eq!(Taste::default().ratio(), 1.0);
+        assert_eq!(Probe::default().ratio(), 1.0);
         std::fs::create_dir(dir.path().join("d")).unwrap();
         for n in 0..40 {
             std::fs::write(dir.path().join(format!("d/{n}")), vec![b'a'; 100_000]).unwrap();
         }
         std::fs::write(dir.path().join("x.left"), vec![0; 5_000_000]).unwrap();
-        let taste = of(dir.path());
-        assert_eq!(taste.bytes, 4_000_000, "what is excluded is not read");
-        assert!(taste.ratio() > 20.0 && taste.rate() > 1e6, "{taste:?}");
+        let probe = of(dir.path());
+        assert_eq!(probe.bytes, 4_000_000, "what is excluded is not read");
+        assert!(probe.ratio() > 20.0 && probe.rate() > 1e6, "{probe:?}");
     }
 
     #[test]
@@ -282,8 +282,8 @@ mod tests {
         }
         let root = source::resolve(dir.path()).unwrap();
         let (all, stop) = (Selection::new(&[], &[]).unwrap(), AtomicBool::new(false));
-        let taste = taste_most(&[root], &all, None, &stop, 3 << 20);
-        assert!((3 << 20..=(3 << 20) + READ as u64).contains(&taste.bytes), "{taste:?}");
-        assert!(taste.ratio() < 1.01, "{taste:?}");
+        let probe = taste_most(&[root], &all, None, &stop, 3 << 20);
+        assert!((3 << 20..=(3 << 20) + READ as u64).contains(&probe.bytes), "{probe:?}");
+        assert!(probe.ratio() < 1.01, "{probe:?}");
     }
 }

@@ -68,7 +68,7 @@ impl Ladder {
 
 /// One stream's choice of method, frame by frame.
 #[derive(Debug, Clone)]
-pub struct Squeeze {
+pub struct CompressionChoice {
     compression: Compression,
     ladder: Arc<Ladder>,
     /// Frames still to be stored untried.
@@ -77,7 +77,7 @@ pub struct Squeeze {
     skipped: u32,
 }
 
-impl Squeeze {
+impl CompressionChoice {
     /// Compresses as asked; `ladder` is the session's.
     pub fn new(compression: Compression, ladder: Arc<Ladder>) -> Self {
         Self { compression, ladder, skip: 0, skipped: 0 }
@@ -110,31 +110,31 @@ mod tests {
     #[test]
     fn the_ladder_needs_two_samples_that_agree() {
         let ladder = Arc::new(Ladder::default());
-        let mut squeeze = Squeeze::new(Compression::Auto, ladder.clone());
+        let mut choice = CompressionChoice::new(Compression::Auto, ladder.clone());
         ladder.sample(Stage::Device, 0.9);
         ladder.sample(Stage::Cpu, 0.0);
         ladder.sample(Stage::Device, 0.9);
-        assert_eq!(squeeze.method(), Method::Lz4);
+        assert_eq!(choice.method(), Method::Lz4);
         ladder.sample(Stage::Device, 0.9);
-        assert_eq!(squeeze.method(), Method::Zstd(1));
+        assert_eq!(choice.method(), Method::Zstd(1));
         (0..20).for_each(|_| ladder.sample(Stage::Source, 0.5));
-        assert_eq!(squeeze.method(), Method::Zstd(9));
+        assert_eq!(choice.method(), Method::Zstd(9));
         (0..20).for_each(|_| ladder.sample(Stage::Cpu, 0.0));
-        assert_eq!(squeeze.method(), Method::Lz4);
+        assert_eq!(choice.method(), Method::Lz4);
     }
 
     #[test]
     fn what_does_not_shrink_is_tried_less_and_less() {
-        let mut squeeze = Squeeze::new(Compression::Fixed(Method::Lz4), Arc::default());
+        let mut choice = CompressionChoice::new(Compression::Fixed(Method::Lz4), Arc::default());
         let mut tried = 0;
         for _ in 0..200 {
-            if squeeze.method() != Method::Store {
+            if choice.method() != Method::Store {
                 tried += 1;
-                squeeze.learn(false);
+                choice.learn(false);
             }
         }
         assert!((8..=14).contains(&tried), "{tried}");
-        squeeze.learn(true);
-        assert_eq!(squeeze.method(), Method::Lz4);
+        choice.learn(true);
+        assert_eq!(choice.method(), Method::Lz4);
     }
 }

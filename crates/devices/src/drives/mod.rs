@@ -1,9 +1,9 @@
 //! Tapes in drives.
 //!
 //! [`Tapes`] are those that a host uses. [`mount`] gets a tape into a drive when it is first needed: [`bring`] has the robot bring it to a
-//! drive that [fits](`fitting`), or [`by_hand`] waits until somebody has put it into a drive that stands alone. A [loaded drive](`loaded`) is a drive with
-//! a tape in it, which has what [`passed`] by; several who read stay [`abreast`]. Where a drive cannot
-//! read a tape, [`another`] one tries; [`moves`] has what is known of such.
+//! drive that [fits](`fitting`), or [`by_hand`] waits until somebody has put it into a drive that stands alone. A [loaded drive](`loaded`)
+//! is a drive with a tape in it, which has what [`passed`] by; several who read stay [`abreast`]. If a drive cannot read a tape,
+//! [`another`] one tries; [`moves`] knows which drives could not read which tapes.
 
 mod abreast;
 mod another;

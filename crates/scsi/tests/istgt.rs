@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use capstan_scsi::{Drive, Error, Position, Read, Written};
 use support::block;
@@ -13,7 +13,16 @@ const KIB: usize = 1024;
 
 /// The drive with its medium, rewound.
 fn drive(istgt: &Istgt) -> Drive {
-    let mut drive = Drive::open(&istgt.url()).unwrap();
+    // It takes connections a moment before it lets anybody log in.
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut drive = loop {
+        match Drive::open(&istgt.url()) {
+            Ok(drive) => break drive,
+            Err(e @ Error::Connect { .. }) => assert!(Instant::now() < end, "{e}"),
+            Err(e) => panic!("{e}"),
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
     drive.wait_ready(Duration::from_secs(20)).unwrap();
     drive.rewind().unwrap();
     drive

@@ -31,11 +31,6 @@ impl<'f> Finish<'f> {
         Self { files, worker, failed: HashSet::new(), closed: Vec::new() }
     }
 
-    /// Whether rows of files are wanted: of those that are written in parts, or whose contents are an earlier version's.
-    pub fn wants_files(files: &Files<'_>, has_carriers: bool) -> bool {
-        files.has_parts() || has_carriers
-    }
-
     /// Gives a file that was written in parts its metadata, and puts it in its place; or names what did not come of it. `is_as_in`: its
     /// contents are an earlier version's.
     pub fn file(&mut self, row: &FileRow<'_>, is_as_in: bool) -> Done {

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::row::Row;
-use capstan_disk_agent::restore::{FileWorker, Piece};
+use capstan_disk_agent::restore::{FileRow, FileWorker, Piece};
 use capstan_engine::frames::{FramePort, Gap, Lack, OpenFrame};
 use capstan_engine::meter::Stage;
 use capstan_format::catalog::StreamContents;
@@ -171,12 +171,12 @@ impl Restore<'_> {
         let Some(to) = self.stripped(&shown) else { return Ok(()) };
         let file = self.file_row(row, (&path, &shown, to));
         match e.kind {
-            Kind::Part => self.feed_part(worker, row, stream, &path, &shown, to, frames)?,
+            Kind::Part => self.feed_part(worker, row, stream, &file, frames)?,
             Kind::File if self.files.is_in_parts(&path) => {
                 if !self.overview.is_whole(row) {
                     self.files.lost(&file.name, super::NOT_THERE);
                 }
-                self.feed_part(worker, row, stream, &path, &shown, to, frames)?;
+                self.feed_part(worker, row, stream, &file, frames)?;
             }
             // It comes when the tape is there.
             Kind::File if matches!(self.home(e), Home::There(..)) => return Ok(()),
@@ -193,15 +193,12 @@ impl Restore<'_> {
     }
 
     /// Passes on what this segment has of a file that is written in parts.
-    #[expect(clippy::too_many_arguments, reason = "a row, its three names, and its frames")]
     fn feed_part(
         &self,
         worker: &mut FileWorker<'_>,
         row: &Row,
         stream: &StreamContents,
-        path: &[u8],
-        shown: &[u8],
-        to: &[u8],
+        file: &FileRow<'_>,
         frames: &mut dyn FramePort,
     ) -> Result<()> {
         let e = &row.entry;
@@ -209,8 +206,7 @@ impl Restore<'_> {
         if e.logical_len() == 0 && pieces.is_empty() {
             return Ok(());
         }
-        let file = self.file_row(row, (path, shown, to));
-        if !self.files.is_in_parts(path) {
+        if !self.files.is_in_parts(file.name.stored) {
             self.files.lost(&file.name, PART_ALONE);
             return Ok(());
         }

@@ -14,7 +14,7 @@ impl Restore<'_> {
         let mut finish = Finish::new(&self.files);
         let mut lap = Lap::start();
         self.say_lost()?;
-        if Finish::wants_files(&self.files, self.overview.has_carriers()) {
+        if self.files.has_parts() || self.overview.has_carriers() {
             self.each_live(&mut |live| match live.row.entry.kind == Kind::File
                 && !live.row.entry.link
             {

@@ -34,8 +34,8 @@ Examples:
 
 The home must be empty. The newest backup of the database on that medium, or on any tape of that
 library, is opened with the code of `capstan idb recovery-key`: from CAPSTAN_IDB_RECOVERY, a file,
-or typed. Then the catalogs are read from the media that it names. If some of these are not at
-hand, or tapes of the library could not be looked at, it says which, and the exit code is 3: the
+or typed. Then the catalogs are read from the media that it names. It says which of these are not
+at hand, and which tapes of the library could not be looked at. Then the exit code is 3, as the
 newest backup may be on such a tape.";
 const AFTER_MOVE: &str = "\
 Examples:

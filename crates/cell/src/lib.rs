@@ -64,6 +64,7 @@ pub use kinds::backup::check_names;
 pub use kinds::compare::Compared;
 pub use kinds::restore::RestoreTotals;
 pub use kinds::{prune, repair, stage};
+pub use media::write_protected::ProtectedTape;
 pub use names::split_tags;
 pub use process::guard;
 pub use queries::export::{ExportRequest, Exported};

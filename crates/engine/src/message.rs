@@ -133,6 +133,8 @@ codes! {
     DriveSuspect,
     /// A tape is not what its sticker says.
     Mislabelled,
+    /// A tape that was to be written is write-protected.
+    WriteProtected,
     /// Somebody is to put a tape into a drive.
     TapeWanted,
     /// Tapes were not brought out of their library.
@@ -429,6 +431,13 @@ impl Code {
                 "mislabelled",
                 Warning,
                 "put the right label on the tape: by a wrong one it gets drives that cannot use it; nothing of the session is lost",
+            ),
+            Self::WriteProtected => (
+                254,
+                "write-protected",
+                Warning,
+                "take the tape out through a mail slot, move its tab to where it can be written, and bring it back; or give it up with \
+                 `capstan media retire`",
             ),
             Self::TapeWanted => {
                 (210, "tape-wanted", Warning, "put the tape in: the session goes on by itself")

@@ -230,3 +230,113 @@ fn old_tapes_of_a_home_that_was_lost_come_back_into_their_sets() {
     nights.night(day(2));
     assert_eq!(nights.media[&day(2)], ["V00001L9"]);
 }
+
+/// Sets the tab of a tape, or sets it back.
+fn set_tab(nights: &Nights, tape: &str, is_set: bool) {
+    let label = nights.lab.path(format!("lib/tapes/{tape}.json"));
+    let text = fs::read_to_string(&label).unwrap();
+    let words = |is_set: bool| format!("\"write_protected\": {is_set}");
+    let set = text.replace(&words(!is_set), &words(is_set));
+    assert_ne!(text, set, "{tape}");
+    fs::write(&label, set).unwrap();
+}
+
+/// How often a tape was loaded.
+fn loads(nights: &Nights, tape: &str) -> u64 {
+    let text = fs::read_to_string(nights.lab.path(format!("lib/tapes/{tape}.json"))).unwrap();
+    let label: Value = serde_json::from_str(&text).unwrap();
+    label["loads"].as_u64().unwrap()
+}
+
+/// Whether a night says that a tape is write-protected.
+fn says_protected(night: &Value, tape: &str) -> bool {
+    let errors = night["errors"].as_array().unwrap();
+    errors.iter().any(|e| e["code"] == "write-protected" && e.to_string().contains(tape))
+}
+
+#[test]
+fn a_night_whose_tape_is_write_protected_goes_on_with_a_blank_one_and_status_names_it() {
+    let mut nights = office(8, "daily=3", true);
+    for n in 0..3 {
+        nights.night(day(n));
+    }
+    for drive in [1, 2] {
+        nights.run(day(2), 23, &format!("library unload vtape:lib {drive}"));
+    }
+    set_tab(&nights, "V00001L9", true);
+    let night = nights.night(day(3));
+    assert_eq!(nights.media[&day(3)], ["V00004L9"], "a blank one, not the next oldest");
+    assert!(says_protected(&night, "V00001L9"), "{night:#}");
+    let names_it = |nights: &Nights, n: i64| {
+        let status = nights.run(day(n), 23, "status");
+        assert_eq!(status.code, 5, "{}", status.stdout);
+        let line = status.stdout.lines().find(|line| line.contains("is write-protected:"));
+        assert!(line.is_some_and(|line| line.contains("V00001L9")), "{}", status.stdout);
+    };
+    names_it(&nights, 3);
+    // It is not loaded again, and the others take turns.
+    let before = loads(&nights, "V00001L9");
+    for n in 4..8 {
+        let night = nights.night(day(n));
+        assert!(!says_protected(&night, "V00001L9"), "{night:#}");
+        let back = nights.versions(day(n));
+        assert!((n - 2..=n).all(|kept| back.contains_key(&day(kept))), "{}: {back:?}", day(n));
+    }
+    assert_eq!(loads(&nights, "V00001L9"), before);
+    names_it(&nights, 7);
+    // Who takes it out and brings it back as it was is told again.
+    let to_and_fro = |nights: &Nights, n: i64, is_set: bool| {
+        nights.run(day(n), 23, "library export vtape:lib V00001L9").ok();
+        nights.run(day(n), 23, "vtl take lib V00001L9").ok();
+        if !is_set {
+            set_tab(nights, "V00001L9", false);
+        }
+        nights.run(day(n), 23, "vtl insert lib V00001L9").ok();
+        nights.run(day(n), 23, "library import vtape:lib").ok();
+        names_it(nights, n);
+    };
+    to_and_fro(&nights, 7, true);
+    let night = nights.night(day(8));
+    assert!(says_protected(&night, "V00001L9"), "{night:#}");
+    // With its tab back it is written in its turn.
+    to_and_fro(&nights, 8, false);
+    nights.night(day(9));
+    assert_eq!(nights.media[&day(9)], ["V00001L9"]);
+    let status = nights.run(day(9), 23, "status");
+    assert!(!status.stdout.contains("write-protected"), "{}", status.stdout);
+    nights.night(day(10));
+    all_come_back(&nights, day(10));
+}
+
+/// The same of a tape that takes more, in a library and in a pool without sets: the backup goes to the next one.
+#[test]
+fn a_tape_that_takes_more_and_is_write_protected_is_passed_over_and_named() {
+    for to in ["pool:p", "vtape:lib"] {
+        let nights = office(4, "daily=2", true);
+        nights.run(FIRST, 12, "pool create p --scratch --library vtape:lib").ok();
+        nights.lab.file("data/a", "1");
+        let backup = |n: i64| {
+            let run = nights.run(day(n), 22, &format!("backup data --to {to} --name t --json"));
+            assert_eq!(run.code, 0, "{to}: {}{}", run.stdout, run.stderr);
+            serde_json::from_str::<Value>(&run.stdout).unwrap()
+        };
+        let first = backup(0)["media"][0].as_str().unwrap().to_owned();
+        nights.run(FIRST, 23, "library unload vtape:lib 1").ok();
+        set_tab(&nights, &first, true);
+        let second = backup(1);
+        assert_ne!(second["media"][0], *first, "{to}");
+        assert!(says_protected(&second, &first), "{to}: {second:#}");
+        let status = nights.run(day(1), 23, "status --json");
+        let status: Value = serde_json::from_str(&status.stdout).unwrap();
+        assert_eq!(status["write_protected"][0]["label"], *first, "{to}");
+        let before = loads(&nights, &first);
+        let third = backup(2);
+        assert!(third["media"] == second["media"] && !says_protected(&third, &first), "{third:#}");
+        assert_eq!(loads(&nights, &first), before, "{to}");
+        // A restore reads it, and a drive that says that it can be written ends it.
+        set_tab(&nights, &first, false);
+        nights.run(day(2), 23, "restore t --into out").ok();
+        let status = nights.run(day(2), 23, "status");
+        assert!(!status.stdout.contains("write-protected"), "{to}: {}", status.stdout);
+    }
+}

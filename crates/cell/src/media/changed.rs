@@ -20,6 +20,7 @@ use capstan_format::record::{MediumHeader, RECORD_MAX};
 use capstan_idb::{IdbError, Medium, Segment};
 use capstan_tape::TapeError;
 
+use super::write_protected::is_write_protected;
 use super::{absent_tape, is_place_here, other_host, recorded, shown};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -145,9 +146,16 @@ impl Cell {
         ))
     }
 
-    /// Notes that a medium was passed over, if that is as it is not as it was last written, or cannot be read, for a session to say.
-    pub(crate) fn note_passed_over(&self, name: &str, why: &CellError) {
+    /// Notes that a medium was passed over, if that is as it is not as it was last written, cannot be read, or is write-protected, for a
+    /// session to say. `medium` is what is known to be there.
+    pub(crate) fn note_passed_over(&self, name: &str, medium: Option<MediumId>, why: &CellError) {
         match why {
+            why if is_write_protected(why) => {
+                // One that is not recorded is found again.
+                if let Some(text) = medium.and_then(|id| self.note_write_protected(id).ok()?) {
+                    self.note_passed(Code::WriteProtected, name, text);
+                }
+            }
             CellError::Changed(text) => self.note_passed(Code::MediumChanged, name, text.clone()),
             why if why.is_unreadable() => {
                 let text = format!("it was passed over, as it cannot be read: {}", chain(why));

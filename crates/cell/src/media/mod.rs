@@ -16,6 +16,7 @@ pub(crate) mod place;
 pub(crate) mod state;
 pub(crate) mod unreadable;
 pub(crate) mod whereabouts;
+pub(crate) mod write_protected;
 
 use std::path::Path;
 
@@ -47,7 +48,7 @@ pub use self::state::{Facts, MediumState};
 pub use self::whereabouts::{TapeAt, place_shown};
 use crate::Cell;
 use crate::error::{CellError, Result, plain};
-use crate::session::now_us;
+use crate::session::{local, now_us};
 
 /// In so many drives a tape may have asked for cleaning before it is thought to be at fault.
 pub(crate) const DRIVES_MAX: usize = 2;
@@ -83,6 +84,8 @@ pub struct MediumInfo {
     pub used: Option<f64>,
     /// Its tapes, as far as they have barcodes.
     pub tapes: Vec<TapeAt>,
+    /// When it was seen to be write-protected, in microseconds since 1970, if it lies since then where it lay.
+    pub protected_us: Option<i64>,
     /// Whether another cell writes it.
     pub foreign: bool,
     /// The versions that have something on it.
@@ -199,6 +202,8 @@ impl Cell {
             tape.exported =
                 management.tape_exported(&tape.device).map(|(us, to)| (us, to.to_owned()));
         }
+        let protected_us = self.protected_since(medium)?;
+        reasons.extend(protected_us.map(|us| format!("write-protected, seen {}", local(us))));
         reasons.extend(held.clone());
         reasons.extend(at_hand.problem);
         reasons.extend(at_hand.lost);
@@ -214,6 +219,7 @@ impl Cell {
             free_bytes: at_hand.free_bytes,
             used,
             tapes,
+            protected_us,
             kept: kept.len() as u64,
             held,
             kept_until_us: kept_longest.iter().filter_map(Kept::until_us).max(),

@@ -18,12 +18,13 @@ use jiff::tz::TimeZone;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
+use crate::media::write_protected::is_write_protected;
 use crate::media::{MediumInfo, MediumState};
 use crate::request::Turn;
 use crate::session::now_us;
 use crate::supply::queue::has_no_drive;
 use crate::supply::seats::{has_failed, has_seat};
-use crate::supply::unfit::{PassedOver, a_few, loses_seat};
+use crate::supply::unfit::{IS_PROTECTED, PassedOver, a_few, loses_seat};
 use crate::supply::usable::unusable;
 
 /// The rank of a medium: less is taken first.
@@ -83,6 +84,12 @@ impl Cell {
                 Err(e @ CellError::Idb(_)) => return Err(e),
                 // The next one would have no drive either.
                 Err(e) if has_no_drive(&e) => return Err(e),
+                Err(e) if is_write_protected(&e) => {
+                    let Medium { id, label, .. } = &chosen.info.medium;
+                    self.note_passed_over(label, Some(*id), &e);
+                    ask.passed.push((*id, IS_PROTECTED.to_owned()));
+                    ask.unseated.push(*id);
+                }
                 Err(e) => {
                     let why = format!("cannot be given up now ({})", chain(&e));
                     ask.passed.push((chosen.info.medium.id, why));
@@ -374,6 +381,7 @@ mod tests {
             absent: None,
             used: None,
             tapes: Vec::new(),
+            protected_us: None,
             free_bytes: None,
             foreign: false,
             versions: Vec::new(),
@@ -509,6 +517,7 @@ mod tests {
         assert!(after(&|m| m.management.changed_us = Some(1)));
         assert!(after(&|m| m.condition = Condition::Poor));
         assert!(after(&|m| (m.management.errors, m.holdings.segments) = (1, 0)));
+        assert!(after(&|m| m.protected_us = Some(1)));
         assert!(!after(&|m| m.management.errors = 1), "it holds something");
         assert!(!after(&|m| m.management.exported_us = Some(1)), "it comes back");
         ask.unseated.push(MediumId([1; 16]));

@@ -1,6 +1,6 @@
 //! The seats of rotation sets: which media have one, for how long what lies on them is kept there, and what counts as a place of it.
 //!
-//! A medium that is written no more has no seat: it is retired, poor, damaged, not as it was written, or nothing could be written to it
+//! A medium that is written no more has no seat: it is retired, poor, damaged, write-protected, not as it was written, or nothing could be written to it
 //! when that was tried last. One that is out of the house keeps its seat.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -105,7 +105,8 @@ pub(super) fn takes_turns(of: &Management, condition: Condition, failed: bool) -
 /// The same of a medium that was looked at.
 pub(super) fn has_seat(m: &MediumInfo) -> bool {
     let failed = has_failed(m);
-    takes_turns(&m.management, m.condition, failed) && !m.foreign && !is_worm(&m.medium)
+    let may_be_written = m.protected_us.is_none() && !is_worm(&m.medium);
+    takes_turns(&m.management, m.condition, failed) && !m.foreign && may_be_written
 }
 
 /// Whether it holds nothing, and writing to it failed.

@@ -17,6 +17,7 @@ use capstan_tape::changer::{Held, Place};
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
+use crate::media::write_protected::is_write_protected;
 use crate::names::{TEXT_MAX, bounded};
 use crate::session::{local, now_us};
 
@@ -72,9 +73,7 @@ impl Cell {
         why: &CellError,
     ) -> Result<Option<SeenTape>> {
         let found = match why {
-            CellError::Device(DeviceError::Tape(TapeError::WriteProtected { .. })) => {
-                Some((TapeIs::WriteProtected, String::new()))
-            }
+            e if is_write_protected(e) => Some((TapeIs::WriteProtected, String::new())),
             CellError::Device(e) if matches!(e.of_tape(), Some(TapeError::Cleans { .. })) => {
                 Some((TapeIs::Cleaning, String::new()))
             }
@@ -126,7 +125,13 @@ impl Cell {
         Ok(Some((is, format!("'{}'", header.label))))
     }
 
-    fn remember(&self, tape: &TapeAddress, is: TapeIs, detail: String) -> Result<Option<SeenTape>> {
+    /// Remembers that of a tape, as long as it lies where it lies.
+    pub(crate) fn remember(
+        &self,
+        tape: &TapeAddress,
+        is: TapeIs,
+        detail: String,
+    ) -> Result<Option<SeenTape>> {
         let tape = tape.resolved();
         let Some(barcode) = tape.tape.clone() else { return Ok(None) };
         // Who cannot say where it lies cannot say later either whether it lies there still.

@@ -70,7 +70,7 @@ impl Cell {
                 Some(why) => unfit.say(&name, why),
                 None => match self.open_whole(&medium.device.parse()?, wanted, hold) {
                     Err(e) => {
-                        self.note_passed_over(&medium.label, &e);
+                        self.note_passed_over(&medium.label, Some(medium.id), &e);
                         unfit.add(&name, e)?;
                     }
                     opened => return opened,

@@ -121,7 +121,7 @@ impl Cell {
             let trial = self.devices.trial(&address);
             match self.open_on_trial(&address, wanted) {
                 Err(e) => {
-                    self.note_passed_over(&barcode, &e);
+                    self.note_passed_over(&barcode, known.map(|of| of.0), &e);
                     if known.is_none() {
                         self.remember_unfit(&tape, &e)?;
                     }
@@ -281,7 +281,7 @@ impl Cell {
                 // Chosen by its pool, so nothing is waited for yet.
                 Err(e) if e.is_out_of_reach() => queue.pass(medium.id, e, passed)?,
                 Err(e) if let Some(why) = why_next(&e) => {
-                    self.note_passed_over(&medium.label, &e);
+                    self.note_passed_over(&medium.label, Some(medium.id), &e);
                     passed.push((medium.id, why));
                 }
                 other => return other,

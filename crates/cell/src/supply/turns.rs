@@ -114,7 +114,8 @@ impl Cell {
         let of: Management = self.idb.management(medium.id)?;
         let (condition, _) = self.condition_of(medium, &of)?;
         let is_empty = of.errors > 0 && self.idb.holdings(medium.id)?.segments == 0;
-        Ok(takes_turns(&of, condition, is_empty) && !is_worm(medium))
+        let may_be_written = !is_worm(medium) && self.protected_since(medium)?.is_none();
+        Ok(takes_turns(&of, condition, is_empty) && may_be_written)
     }
 
     /// The versions that would go with each medium, with those that build on them; the same if only sound media count as other places,

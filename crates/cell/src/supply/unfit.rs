@@ -7,6 +7,7 @@ use capstan_format::id::MediumId;
 use capstan_tape::TapeError;
 
 use crate::error::{CellError, Result, chain};
+use crate::media::write_protected::is_write_protected;
 
 /// A medium that a session does not write, and why not.
 pub(crate) type PassedOver = (MediumId, &'static str);
@@ -25,12 +26,17 @@ pub(crate) const NOT_AS_WRITTEN: &str = "is not as it was last written";
 
 /// Why one is not that is found damaged.
 pub(crate) const IS_DAMAGED: &str = "is damaged";
+/// Why one is not that is write-protected.
+pub(crate) const IS_PROTECTED: &str = "is write-protected";
 /// Why one is not from which something is copied.
 pub(crate) const IS_COPIED: &str = "is what is to be copied";
 
 /// Whether another one takes the seat of a medium in its rotation set that is not written for that reason.
 pub(crate) fn loses_seat(why: &str) -> bool {
-    matches!(why, HAS_FAILED | CANNOT_BE_READ | NOT_AS_WRITTEN | IS_DAMAGED | IS_COPIED)
+    matches!(
+        why,
+        HAS_FAILED | CANNOT_BE_READ | NOT_AS_WRITTEN | IS_DAMAGED | IS_PROTECTED | IS_COPIED
+    )
 }
 
 /// Why a medium that was chosen is passed over for the next one, where that is a matter of this medium.
@@ -38,6 +44,7 @@ pub(crate) fn why_next(e: &CellError) -> Option<&'static str> {
     match e {
         CellError::Changed(_) => Some(NOT_AS_WRITTEN),
         e if e.is_unreadable() => Some(CANNOT_BE_READ),
+        e if is_write_protected(e) => Some(IS_PROTECTED),
         CellError::Device(DeviceError::TapeHeaderLost { .. }) => Some(IS_DAMAGED),
         CellError::Device(e) if matches!(e.of_tape(), Some(TapeError::Worm { .. })) => {
             Some("is WORM and ends in what a session left")
@@ -151,9 +158,7 @@ pub(crate) fn a_few(said: &[(String, String)]) -> String {
 /// Why a tape was not taken, in words that follow its name, where that is a matter of this tape; else what failed.
 fn why_unfit(e: CellError) -> Result<String> {
     Ok(match e {
-        CellError::Device(DeviceError::Tape(TapeError::WriteProtected { .. })) => {
-            " is write-protected".to_owned()
-        }
+        e if is_write_protected(&e) => format!(" {IS_PROTECTED}"),
         CellError::Device(e) if e.of_tape().is_some_and(TapeError::is_no_tape) => {
             format!(": {}", chain(&e))
         }

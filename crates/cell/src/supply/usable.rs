@@ -1,6 +1,7 @@
 //! Whether a medium can be written to.
 
 use crate::media::{Condition, MediumInfo, MediumState};
+use crate::session::local;
 
 /// Why a medium cannot be written to, if so.
 pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
@@ -33,6 +34,9 @@ pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
     }
     if m.foreign {
         return Some("belongs to another cell".to_owned());
+    }
+    if let Some(us) = m.protected_us {
+        return Some(format!("is write-protected (seen {})", local(us)));
     }
     (m.condition == Condition::Poor)
         .then(|| format!("is in poor condition ({})", m.reasons.join(", ")))

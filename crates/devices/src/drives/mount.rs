@@ -449,6 +449,7 @@ impl Tape {
                 Bringing { ledger, of, barcode, drive, ours, failed, shunned, kept, fits };
             let (number, drive) = bringing.bring(library)?;
             self.moves.is_in(Some(number));
+            ledger.note_tab(of, barcode, drive.is_write_protected());
             self.only_read.store(!fits.writes(number), Relaxed);
             let (library, barcode) = (self.library.to_string(), barcode.clone());
             let took = begun.elapsed();

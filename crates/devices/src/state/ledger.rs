@@ -18,6 +18,15 @@ pub enum Event {
         /// What is on its sticker.
         barcode: String,
     },
+    /// It is in a drive, which says whether it can be written.
+    Tab {
+        /// Its library.
+        library: LibraryName,
+        /// What is on its sticker.
+        barcode: String,
+        /// Whether it is write-protected.
+        is_set: bool,
+    },
     /// A session that wrote to it, or imported what is on it, is done.
     Used {
         /// The medium on it.
@@ -66,6 +75,10 @@ impl Ledger {
 
     pub(crate) fn note_loaded(&self, library: &LibraryName, barcode: &str) {
         self.note(|| Event::Loaded { library: library.clone(), barcode: barcode.to_owned() });
+    }
+
+    pub(crate) fn note_tab(&self, library: &LibraryName, barcode: &str, is_set: bool) {
+        self.note(|| Event::Tab { library: library.clone(), barcode: barcode.to_owned(), is_set });
     }
 
     pub(crate) fn note_read_again(

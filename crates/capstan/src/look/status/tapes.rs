@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use capstan_cell::stage::PoorMedium;
-use capstan_cell::{AwayMedium, DirtyDrive, TapeWanted, WaitNow, WaitingSession};
+use capstan_cell::{AwayMedium, DirtyDrive, ProtectedTape, TapeWanted, WaitNow, WaitingSession};
 use capstan_engine::message::{path_text, shell_word};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -120,6 +120,33 @@ pub fn dirty_json(d: &DirtyDrive) -> Value {
         "drive": d.drive,
         "asked": Timestamp::from_microsecond(d.asked_us).ok().map(|t| t.to_string()),
         "why": d.why,
+    })
+}
+
+/// A line per tape that was to be written and is write-protected.
+pub fn protected_lines(protected: &[ProtectedTape]) -> String {
+    let mut text = String::new();
+    for of in protected {
+        let label = path_text(of.medium.label.as_bytes());
+        let _ = writeln!(
+            text,
+            "Medium '{label}' ({}) was to be written at {} and is write-protected: take it out through a mail slot, move its tab and \
+             bring it back, or give it up with `capstan media retire {}`",
+            path_text(of.medium.device.as_bytes()),
+            local_time(of.seen_us),
+            shell_word(&label)
+        );
+    }
+    text
+}
+
+/// The same as JSON.
+pub fn protected_json(of: &ProtectedTape) -> Value {
+    json!({
+        "id": of.medium.id.to_string(),
+        "label": of.medium.label,
+        "device": of.medium.device,
+        "seen": Timestamp::from_microsecond(of.seen_us).ok().map(|t| t.to_string()),
     })
 }
 

@@ -60,7 +60,7 @@ impl Cell {
                     if let Some(id) = chosen
                         && let Some(why) = why_next(&e) =>
                 {
-                    self.note_passed_over(&address.to_string(), &e);
+                    self.note_passed_over(&address.to_string(), Some(id), &e);
                     passed.push((id, why));
                 }
                 other => break other?,

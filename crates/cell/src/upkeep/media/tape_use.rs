@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use crate::Cell;
 use crate::error::Result;
+use crate::media::write_protected::forget_tab;
 use crate::session::now_us;
 
 /// Loads of tapes on which no medium was yet.
@@ -93,6 +94,8 @@ fn keep(idb: &Idb, unknown: &Unknown, event: Event) -> Result<()> {
             Some(medium) => idb.add_load(medium)?,
             None => *unknown.lock().entry((library, barcode)).or_default() += 1,
         },
+        Event::Tab { is_set: true, .. } => {}
+        Event::Tab { library, barcode, .. } => forget_tab(idb, &library, &barcode)?,
         Event::Used { medium, library, barcode, room } => {
             // A member of an array is known by the array.
             let is_member = idb.medium(medium)?.is_none();

@@ -107,7 +107,7 @@ impl Cell {
                         if !request.mirrors.is_empty()
                             && (is_unavailable(&e) || matches!(e, CellError::NoTape(_))) =>
                     {
-                        self.note_passed_over(&address.to_string(), &e);
+                        self.note_passed_over(&address.to_string(), None, &e);
                         failed.push((address, e));
                     }
                     Err(e) => return Err(e),

@@ -121,7 +121,7 @@ impl Cell {
                     if let Some(id) = chosen
                         && let Some(why) = why_next(&e) =>
                 {
-                    self.note_passed_over(&requests[0].device.to_string(), &e);
+                    self.note_passed_over(&requests[0].device.to_string(), Some(id), &e);
                     passed.push((id, why));
                     continue;
                 }

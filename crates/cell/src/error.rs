@@ -10,6 +10,7 @@ use capstan_format::keys::KeyError;
 use capstan_idb::IdbError;
 use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::write::error::WriteError;
+use capstan_tape::TapeError;
 
 /// Why a command of the cell failed as a whole.
 #[derive(Debug, thiserror::Error)]
@@ -137,7 +138,7 @@ impl CellError {
             Self::Idb(e) if e.is_bad_input() => 2,
             Self::Device(e) => match e {
                 DeviceError::Io { .. } if e.is_full() => 1,
-                DeviceError::Tape(e) if e.is_failure() => 1,
+                e if e.of_tape().is_some_and(TapeError::is_failure) => 1,
                 DeviceError::NoThread(_) => 1,
                 _ => 2,
             },

@@ -147,6 +147,7 @@ mod to_tar;
 mod together;
 mod unit_rights;
 mod unopened;
+mod unreadable_tape;
 mod untouched;
 mod vault;
 mod verdict;

@@ -91,7 +91,8 @@ impl Cell {
         }
     }
 
-    /// Marks a medium that is read, if its end is not what was written last. Returns what differs.
+    /// Marks a medium that is read, if its end is not what was written last. Returns what differs. An end that cannot be read says nothing
+    /// of that: it is damage, or is met again by who reads on.
     pub(crate) fn note_changed(
         &self,
         address: &Address,
@@ -100,6 +101,16 @@ impl Cell {
         match self.refuse_changed(address, medium) {
             Ok(()) => Ok(None),
             Err(CellError::Changed(text)) => Ok(Some(text)),
+            Err(e) if e.is_unreadable() => {
+                let row = self.idb.medium(medium.header().medium)?;
+                if let Some(row) = row.filter(|row| self.is_place_of(row, address)) {
+                    let last = self.idb.last_segments_of_medium(row.id, 1)?;
+                    let last: Vec<SegmentId> = last.iter().map(|segment| segment.id).collect();
+                    self.idb.put_damage(row.id, &last, now_us())?;
+                }
+                Ok(None)
+            }
+            Err(CellError::Device(e)) if e.spares_medium() => Ok(None),
             Err(e) => Err(e),
         }
     }

@@ -48,6 +48,7 @@ mod healing;
 mod hosts;
 mod idb;
 mod import_beside;
+mod import_past;
 mod incomplete;
 mod incremental;
 mod independent_reader;

@@ -101,18 +101,22 @@ impl Cell {
         match self.refuse_changed(address, medium) {
             Ok(()) => Ok(None),
             Err(CellError::Changed(text)) => Ok(Some(text)),
+            Err(CellError::Device(e)) if e.spares_medium() => Ok(None),
             Err(e) if e.is_unreadable() => {
-                let row = self.idb.medium(medium.header().medium)?;
-                if let Some(row) = row.filter(|row| self.is_place_of(row, address)) {
-                    let last = self.idb.last_segments_of_medium(row.id, 1)?;
-                    let last: Vec<SegmentId> = last.iter().map(|segment| segment.id).collect();
-                    self.idb.put_damage(row.id, &last, now_us())?;
-                }
+                self.note_unread_end(address, medium)?;
                 Ok(None)
             }
-            Err(CellError::Device(e)) if e.spares_medium() => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    /// Records that what was written last to a medium cannot be read.
+    fn note_unread_end(&self, address: &Address, medium: &OpenMedium) -> Result<()> {
+        let row = self.idb.medium(medium.header().medium)?;
+        let Some(row) = row.filter(|row| self.is_place_of(row, address)) else { return Ok(()) };
+        let last = self.idb.last_segments_of_medium(row.id, 1)?;
+        let last: Vec<SegmentId> = last.iter().map(|segment| segment.id).collect();
+        Ok(self.idb.put_damage(row.id, &last, now_us())?)
     }
 
     /// The same, of a medium that was opened where it is recorded.
@@ -310,7 +314,11 @@ impl Cell {
         {
             return Ok(None);
         }
-        Ok(begun_behind(medium)?.map(|id| {
+        let begun = match begun_behind(medium) {
+            Err(e) if e.is_unreadable() => None,
+            begun => begun?,
+        };
+        Ok(begun.map(|id| {
             format!(
                 "on '{}' segment {} ({}) has no end: its session did not complete it, or the tape was cut there; nothing of it is \
                  imported, and what is written next is written over it",
@@ -350,7 +358,13 @@ impl Cell {
         let header = medium.header();
         let Some(row) = self.idb.medium(header.medium)? else { return Ok(Taken::default()) };
         let is_marked = self.idb.management(row.id)?.changed_us.is_some();
-        let difference = self.difference(address, medium)?;
+        let difference = match self.difference(address, medium) {
+            Err(e) if e.is_unreadable() => {
+                self.note_unread_end(address, medium)?;
+                None
+            }
+            difference => difference?,
+        };
         if !self.is_place_of(&row, address) {
             match difference {
                 None => return Ok(Taken::default()),
@@ -528,7 +542,11 @@ impl Cell {
         for segment in recorded {
             let is_there = numbers.binary_search(&segment.number).is_ok();
             if is_there || !leaving.contains(&segment.id) {
-                all.extend(self.lost(address, medium, segment, is_there)?);
+                match self.lost(address, medium, segment, is_there) {
+                    // What cannot be read is not lost for that.
+                    Err(e) if e.is_unreadable() => {}
+                    lost => all.extend(lost?),
+                }
             }
         }
         Ok(all)

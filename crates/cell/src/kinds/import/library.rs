@@ -274,8 +274,6 @@ impl Cell {
         match self.import_medium(device, Some(&mut all.later), observer, stop) {
             Ok(report) => all.report = Some(report.after(all.report.take())),
             Err(CellError::Device(e)) if e.is_no_medium() => all.others.push(name.to_owned()),
-            // The others are wanted all the same.
-            Err(CellError::Device(e)) => all.unread(name, e),
             Err(e @ (CellError::Changed(_) | CellError::InUse(_))) => {
                 all.not_taken.push((device.clone(), name.to_owned(), e));
             }
@@ -283,7 +281,12 @@ impl Cell {
                 all.closed.push(name.to_owned());
                 all.why_closed.get_or_insert(e);
             }
-            Err(e) => return Err(e),
+            // Here is no more to be recorded.
+            Err(e @ (CellError::Idb(_) | CellError::Io { .. } | CellError::NoThread(_))) => {
+                return Err(e);
+            }
+            // The others are wanted all the same.
+            Err(e) => all.unread(name, e),
         }
         Ok(())
     }
@@ -329,6 +332,9 @@ impl All {
             }
             (None, Some(why)) => return Err(why),
             (None, None) => {
+                for text in &broken {
+                    log.say(Code::Missing, "cell", &device.to_string(), text.clone());
+                }
                 let broken = || broken.into_iter().next().map(CellError::BadInput);
                 return Err(why_unread.or_else(broken).unwrap_or_else(|| none_of(device)));
             }

@@ -26,7 +26,7 @@ use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::keys::records::key_records;
 use crate::kinds::backup::stream_parts;
 use crate::kinds::import::library::Later;
@@ -234,7 +234,14 @@ impl Cell {
             if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }
-            bytes += self.import_number(&medium, number, &mut found, &log)?;
+            bytes += match self.import_number(&medium, number, &mut found, &log) {
+                // What lies behind it may be sound.
+                Err(e) if e.is_unreadable() => {
+                    self.note_unread(&medium, number, &e, &log)?;
+                    0
+                }
+                bytes => bytes?,
+            };
         }
         found.say_gaps(&log);
         let sessions = std::mem::take(&mut found.sessions);
@@ -427,6 +434,22 @@ impl Cell {
             }
         }
         Ok(self.idb.raise_locks(&locks)?)
+    }
+
+    /// Says that something on a medium cannot be read, and records it: nothing is added to that medium.
+    fn note_unread(
+        &self,
+        medium: &OpenMedium,
+        number: SegmentNumber,
+        why: &CellError,
+        log: &SessionLog<'_>,
+    ) -> Result<()> {
+        let what = format!("segment {} of {}", number.0, medium.path());
+        log.say(Code::Damaged, "media agent", &what, chain(why));
+        let id = medium.header().medium;
+        let recorded = self.idb.segments_of_medium(id)?.into_iter();
+        let hurt: Vec<_> = recorded.filter(|s| s.number == number).map(|s| s.id).collect();
+        Ok(self.idb.put_damage(id, &hurt, now_us())?)
     }
 
     /// Takes what has that number on a medium: a segment, or what was attached to it.

@@ -21,6 +21,9 @@ pub enum CellError {
     /// A medium is not as it was last written; nothing was written to it.
     #[error("{0}")]
     Changed(String),
+    /// A tape is another medium than the one that was recorded there, by an exchange of labels, which is corrected; nothing was written.
+    #[error("{0}")]
+    Exchanged(String),
     /// No medium takes more; nothing was written.
     #[error("{0}")]
     NoMedium(String),
@@ -128,6 +131,7 @@ impl CellError {
         match self {
             Self::BadInput(_)
             | Self::Changed(_)
+            | Self::Exchanged(_)
             | Self::NoMedium(_)
             | Self::NoTape(_)
             | Self::Away { .. }

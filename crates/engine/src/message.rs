@@ -430,7 +430,8 @@ impl Code {
                 245,
                 "mislabelled",
                 Warning,
-                "put the right label on the tape: by a wrong one it gets drives that cannot use it; nothing of the session is lost",
+                "put the right label on the tape: by a wrong one it gets drives that cannot use it, or is taken for another; nothing of the session \
+                 is lost",
             ),
             Self::WriteProtected => (
                 254,

@@ -51,15 +51,13 @@ fn an_import_of_a_library_passes_over_what_cannot_be_read() {
         ("its file ends in nonsense", &|dir| {
             edit(dir, |bytes| bytes.extend_from_slice(b"nonsense, and more of it"))
         }),
-        ("its data are damaged", &|dir| {
-            edit(dir, |bytes| {
-                let length = bytes.len();
-                bytes[length / 3..length / 3 + 5000].fill(b'x');
-            })
-        }),
         ("no file", &|dir| std::fs::remove_file(dir.join("tapes/V00002L9.tape")).unwrap()),
+        ("the drive reads no header", &|dir| {
+            let all: Vec<_> = (1..17).map(|n| format!("read:{n}=error")).collect();
+            plan(dir, Some(1), &all.join(","));
+        }),
         ("the drive reads no more of it", &|dir| {
-            let all: Vec<_> = (40..60).map(|n| format!("read:{n}=error")).collect();
+            let all: Vec<_> = (8..24).map(|n| format!("read:{n}=error")).collect();
             plan(dir, Some(1), &all.join(","));
         }),
         ("the drive goes", &|dir| plan(dir, Some(1), "read:20=offline")),
@@ -70,13 +68,14 @@ fn an_import_of_a_library_passes_over_what_cannot_be_read() {
         damage(&dir);
         let run = lab.run(["import", "vtape:vtl", "--json"]);
         let text = format!("{what}: {}{}", run.stdout, run.stderr);
-        println!("---- {text}");
-        assert_eq!(run.code, 3, "{text}");
-        assert!(said(&run).contains("L9"), "{text}");
+        // A drive that is well again is tried once more, and reads all.
+        let all = what == "the drive goes" && run.code == 0;
+        assert!(all || run.code == 3 && said(&run).contains("L9"), "{text}");
         plan(&dir, Some(1), "");
         plan(&dir, None, "");
         let back = come_back(&lab);
-        assert!(back.len() as u64 >= TAPES - 1, "{back:?} {text}");
+        let least = if all { TAPES } else { TAPES - 1 };
+        assert!(back.len() as u64 >= least, "{back:?} {text}");
     }
 }
 

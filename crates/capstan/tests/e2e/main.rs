@@ -29,6 +29,7 @@ mod drive_encryption;
 mod drive_wait;
 mod dry_list;
 mod durable_names;
+mod exchanged_labels;
 mod expired;
 mod export;
 mod failing_drives;

@@ -49,6 +49,8 @@ impl Cell {
         report: &mut Report,
         log: &SessionLog<'_>,
     ) {
+        // Those that were found to be others since they were looked for.
+        self.say_changed(log);
         for drive in drives {
             if let (Some(what), tape) =
                 (&drive.contradiction, drive.tape.as_deref().unwrap_or_default())

@@ -191,7 +191,8 @@ impl Cell {
         self.note_passed(Code::MemberLost, name, text);
     }
 
-    fn note_passed(&self, code: Code, name: &str, text: String) {
+    /// Notes something of a medium or tape, for a session to say.
+    pub(super) fn note_passed(&self, code: Code, name: &str, text: String) {
         let said = (code, name.to_owned(), text);
         let mut changed = self.changed.lock();
         if !changed.contains(&said) {
@@ -210,7 +211,12 @@ impl Cell {
     }
 
     /// Marks a medium as not what was last written, with what differs. Gives the error that says so.
-    fn mark_changed(&self, row: &Medium, address: &Address, what: &str) -> Result<CellError> {
+    pub(super) fn mark_changed(
+        &self,
+        row: &Medium,
+        address: &Address,
+        what: &str,
+    ) -> Result<CellError> {
         self.idb.set_medium_changed(row.id, Some((now_us(), what)))?;
         Ok(CellError::Changed(format!(
             "{} in {address} is not as it was last written: {what}; nothing is written to it. {}",
@@ -567,8 +573,8 @@ impl Cell {
         )))
     }
 
-    /// Refuses a tape whose barcode is that of a medium which is not on it any more, and marks that medium. `found` is what is on
-    /// it now.
+    /// Refuses a tape whose barcode is that of a medium which is not on it any more, and marks that medium; or corrects what is recorded,
+    /// where another medium of the library is there. `found` is what is on it now.
     pub(crate) fn refuse_overwritten(
         &self,
         address: &Address,
@@ -576,6 +582,11 @@ impl Cell {
     ) -> Result<()> {
         if !matches!(address, Address::Tape(TapeAddress { tape: Some(_), .. })) {
             return Ok(());
+        }
+        if let Ok(header) = found
+            && let Some(exchanged) = self.set_right(address, header)?
+        {
+            return Err(exchanged);
         }
         let (what, is_blank) = match found {
             Ok(header) => (format!("{} {ON_IT}", shown(header.medium, &header.label)), false),
@@ -635,7 +646,7 @@ const BLANK: &str = "its tape is blank";
 /// What is on one that was made a member of an array.
 const PART: &str = "its tape is a part of an array";
 /// What follows the name of another medium that is there.
-const ON_IT: &str = "is on its tape now";
+pub(super) const ON_IT: &str = "is on its tape now";
 
 impl Cell {
     /// Whether a medium is recorded as lying there. A tape is the one with its barcode, wherever that is.

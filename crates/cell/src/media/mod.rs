@@ -3,6 +3,7 @@
 
 pub(crate) mod changed;
 pub(crate) mod condition;
+pub(crate) mod exchanged;
 pub(crate) mod failure;
 pub(crate) mod faults;
 pub(crate) mod gone;
@@ -259,6 +260,9 @@ impl Cell {
             })
         })?;
         if there.header().medium != medium.id {
+            if let Some(exchanged) = self.set_right(&address, there.header())? {
+                return Err(exchanged);
+            }
             if let Some(e) = at_other_host(&self.idb, medium) {
                 return Err(e);
             }

@@ -7,6 +7,7 @@ use capstan_idb::Medium;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::media::exchanged::Looked;
 use crate::reading::known_media::{another, not_there, refuse_exported};
 use crate::session::waited::patiently;
 
@@ -22,8 +23,24 @@ impl Cell {
         self.devices.medium(address).is_ok_and(|there| there.header().medium == medium)
     }
 
-    /// Opens a known medium, if it is where it was last seen. A tape on which nothing or something else is now is marked, and said.
+    /// Opens a known medium, if it is where it was last seen. A tape on which nothing or something else is now is marked, and said. Where
+    /// labels were exchanged it is looked for where it is by that.
     pub(crate) fn open_known(&self, row: &Medium, address: &Address) -> Result<OpenMedium> {
+        let (mut row, mut address, mut looked) = (row.clone(), address.clone(), Looked::default());
+        while looked.is_new(row.id, &row.device) {
+            match self.open_known_at(&row, &address) {
+                Err(CellError::Exchanged(_)) => {
+                    row = self.idb.medium(row.id)?.unwrap_or(row);
+                    address = row.device.parse()?;
+                    self.devices.wait_for(&address);
+                }
+                opened => return opened,
+            }
+        }
+        Err(self.not_on_exchanged(&row))
+    }
+
+    fn open_known_at(&self, row: &Medium, address: &Address) -> Result<OpenMedium> {
         let opened = self.devices.known(address, self.wanted(row));
         self.refuse_overwritten(address, opened.as_ref().map(OpenMedium::header))?;
         let medium = opened.map_err(|e| not_there(self, e, row))?;
@@ -53,12 +70,21 @@ impl Cell {
 
     /// The same, at once.
     pub(crate) fn hold_medium_now(&self, id: MediumId) -> Result<HeldMedium> {
-        let (row, address) = self.place_of(id)?;
-        refuse_exported(&self.idb, &row)?;
-        let held = self.devices.held(&address).map_err(|e| not_there(self, e, &row))?;
-        self.refuse_another(held.medium(), &row)?;
-        self.refuse_other_cells(held.medium().header(), held.medium().path())?;
-        Ok(held)
+        let (mut place, mut looked) = (self.place_of(id)?, Looked::default());
+        while looked.is_new(id, &place.0.device) {
+            let (row, address) = &place;
+            refuse_exported(&self.idb, row)?;
+            let held = self.devices.held(address).map_err(|e| not_there(self, e, row))?;
+            let header = held.medium().header();
+            if header.medium != id && self.set_right(address, header)?.is_some() {
+                place = self.place_of(id)?;
+                continue;
+            }
+            self.refuse_another(held.medium(), row)?;
+            self.refuse_other_cells(header, held.medium().path())?;
+            return Ok(held);
+        }
+        Err(self.not_on_exchanged(&place.0))
     }
 
     /// Whether a known medium is a tape, or an array of tapes.
@@ -73,7 +99,8 @@ impl Cell {
         }
     }
 
-    fn place_of(&self, id: MediumId) -> Result<(Medium, Address)> {
+    /// What is recorded of a medium, and where it lies.
+    pub(crate) fn place_of(&self, id: MediumId) -> Result<(Medium, Address)> {
         let row = self.idb.medium(id)?.ok_or_else(|| {
             CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
         })?;

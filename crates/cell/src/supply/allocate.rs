@@ -18,6 +18,7 @@ use jiff::tz::TimeZone;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
+use crate::media::exchanged::Looked;
 use crate::media::write_protected::is_write_protected;
 use crate::media::{MediumInfo, MediumState};
 use crate::request::Turn;
@@ -84,6 +85,9 @@ impl Cell {
                 Err(e @ CellError::Idb(_)) => return Err(e),
                 // The next one would have no drive either.
                 Err(e) if has_no_drive(&e) => return Err(e),
+                // It is chosen once more, where it is.
+                Err(CellError::Exchanged(_))
+                    if ask.looked.is_new(chosen.info.medium.id, &chosen.info.medium.device) => {}
                 Err(e) if is_write_protected(&e) => {
                     let Medium { id, label, .. } = &chosen.info.medium;
                     self.note_passed_over(label, Some(*id), &e);
@@ -214,11 +218,14 @@ struct Ask {
     /// Those of them whose seat in their set another one takes.
     unseated: Vec<MediumId>,
     today: Date,
+    /// Where media were looked for whose tapes are others.
+    looked: Looked,
 }
 
 impl Ask {
     fn of(turn: Turn, by_drive: ByDrive, today: Date) -> Self {
-        Self { turn, by_drive, passed: Vec::new(), unseated: Vec::new(), today }
+        let (passed, unseated, looked) = (Vec::new(), Vec::new(), Looked::default());
+        Self { turn, by_drive, passed, unseated, today, looked }
     }
 
     /// Whether the set takes further media.

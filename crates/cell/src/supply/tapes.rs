@@ -22,6 +22,7 @@ use capstan_tape::changer::Held;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
+use crate::media::exchanged::Looked;
 use crate::media::libraries::is_of;
 use crate::media::{MediumInfo, MediumState, WriteFailure};
 use crate::request::Turn;
@@ -86,7 +87,8 @@ impl Supply {
 }
 
 impl Cell {
-    /// Opens a tape of a library to write, none of those that were `passed` over.
+    /// Opens a tape of a library to write, none of those that were `passed` over. Where labels turn out to be exchanged, the tapes are
+    /// chosen anew, by what each is.
     pub(crate) fn open_tape_of(
         &self,
         library: &TapeAddress,
@@ -94,6 +96,23 @@ impl Cell {
         passed: &[PassedOver],
     ) -> Result<Member> {
         let library = &library.resolved();
+        let mut looked = Looked::default();
+        loop {
+            match self.open_one_of(library, wanted, passed, &mut looked) {
+                Err(CellError::Exchanged(_)) => {}
+                opened => return opened,
+            }
+        }
+    }
+
+    /// The same, by what is recorded. An error where that was not right, of each place once.
+    fn open_one_of(
+        &self,
+        library: &TapeAddress,
+        wanted: &Wanted,
+        passed: &[PassedOver],
+        looked: &mut Looked,
+    ) -> Result<Member> {
         let at = |(id, why): &PassedOver| Some((self.tape_of(*id)?.recorded(), *why));
         let at: Vec<(TapeAddress, &str)> = passed.iter().filter_map(at).collect();
         let mut unfit = Unfit::default();
@@ -120,6 +139,11 @@ impl Cell {
             // What will not do is looked at once more, before its drive is given back.
             let trial = self.devices.trial(&address);
             match self.open_on_trial(&address, wanted) {
+                Err(e @ CellError::Exchanged(_))
+                    if known.is_some_and(|of| looked.is_new(of.0, &barcode)) =>
+                {
+                    return Err(e);
+                }
                 Err(e) => {
                     self.note_passed_over(&barcode, known.map(|of| of.0), &e);
                     if known.is_none() {
@@ -272,7 +296,7 @@ impl Cell {
         wanted: &Wanted,
         passed: &mut Vec<(MediumId, &'static str)>,
     ) -> Result<Member> {
-        let mut queue = Queue::begin(&self.devices);
+        let (mut queue, mut looked) = (Queue::begin(&self.devices), Looked::default());
         loop {
             let medium = self.allocate_or_wait(pool, turn, wanted.by_drive, passed, &mut queue)?;
             let choice =
@@ -280,6 +304,7 @@ impl Cell {
             match self.open_chosen(&medium.device.parse()?, wanted, &choice) {
                 // Chosen by its pool, so nothing is waited for yet.
                 Err(e) if e.is_out_of_reach() => queue.pass(medium.id, e, passed)?,
+                Err(CellError::Exchanged(_)) if looked.is_new(medium.id, &medium.device) => {}
                 Err(e) if let Some(why) = why_next(&e) => {
                     self.note_passed_over(&medium.label, Some(medium.id), &e);
                     passed.push((medium.id, why));

@@ -42,7 +42,7 @@ pub(crate) fn loses_seat(why: &str) -> bool {
 /// Why a medium that was chosen is passed over for the next one, where that is a matter of this medium.
 pub(crate) fn why_next(e: &CellError) -> Option<&'static str> {
     match e {
-        CellError::Changed(_) => Some(NOT_AS_WRITTEN),
+        CellError::Changed(_) | CellError::Exchanged(_) => Some(NOT_AS_WRITTEN),
         e if e.is_unreadable() => Some(CANNOT_BE_READ),
         e if is_write_protected(e) => Some(IS_PROTECTED),
         CellError::Device(DeviceError::TapeHeaderLost { .. }) => Some(IS_DAMAGED),
@@ -189,6 +189,7 @@ fn why_unfit(e: CellError) -> Result<String> {
         }
         CellError::BadInput(why)
         | CellError::Changed(why)
+        | CellError::Exchanged(why)
         | CellError::InUse(why)
         | CellError::NoKey(why) => format!(": {why}"),
         other => return Err(other),

@@ -207,9 +207,10 @@ impl Cell {
         let _booked = self.book_drives_of(&[device])?;
         self.devices.wait_for(device);
         let opened = self.devices.medium(device);
-        // One that was imported before, and is not on its tape any more, is marked; what is there now is imported.
-        let changed = self.refuse_overwritten(device, opened.as_ref().map(OpenMedium::header));
-        let medium = opened.map_err(|e| changed.err().unwrap_or_else(|| e.into()))?;
+        let medium = opened.map_err(|e| {
+            let changed = self.refuse_overwritten(device, Err(&e));
+            changed.err().unwrap_or_else(|| e.into())
+        })?;
         let header = medium.header().clone();
         if let Some((what, text)) = lost_header(&medium) {
             log.say(Code::HeaderDamaged, "media agent", &what, text);
@@ -220,6 +221,9 @@ impl Cell {
         let what = format!("medium {}", header.label);
         let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
         let Taken { torn, kept } = self.take_as_it_is(device, &medium, &log, stop)?;
+        // One that was imported before, and is not on its tape any more, is marked, or lies where this one was; what is there now is
+        // imported.
+        let _ = self.refuse_overwritten(device, Ok(&header));
         let others = later.as_deref().map_or(&[][..], |later| &later.others_on);
         let at = placed(self, device).without(others);
         let row = self.put_imported(&medium, &at)?;
@@ -308,6 +312,7 @@ impl Cell {
                 header.label
             )
         }));
+        self.say_changed(&log);
         log.fill(&self.devices, &mut report);
         session.record_whole(status, None, &report)?;
         Ok(report)

@@ -107,6 +107,8 @@ impl Cell {
         refuse_itself(from.as_ref(), row.id, &row.label)?;
         let address: Address = row.device.parse()?;
         let medium = self.open_known(&row, &address)?;
+        // It may be found elsewhere.
+        let (row, address) = self.place_of(row.id)?;
         self.refuse_other_cells(medium.header(), &row.device)?;
         self.open_drive_key(medium.header())?;
         let changed = self.note_changed(&address, &medium)?;

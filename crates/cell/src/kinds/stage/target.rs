@@ -8,6 +8,7 @@ use super::source::Sources;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};
+use crate::media::exchanged::Looked;
 use crate::request::StageRequest;
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
@@ -27,15 +28,15 @@ impl Cell {
         passed.extend(sources.ids().into_iter().map(|id| (id, IS_COPIED)));
         let (block_size, new_medium) = (request.block_size, request.new_medium);
         let wanted = Wanted { block_size, by_drive, new_medium, as_it_is: false };
-        let mut queue = Queue::begin(&self.devices);
+        let (mut queue, mut looked) = (Queue::begin(&self.devices), Looked::default());
         let member = loop {
-            let mut chosen = None;
+            let (mut chosen, mut at) = (None, String::new());
             let address = match &request.pool {
                 Some(pool) => {
                     let turn = request.turn;
                     let medium =
                         self.allocate_or_wait(pool, turn, by_drive, &mut passed, &mut queue)?;
-                    chosen = Some(medium.id);
+                    (chosen, at) = (Some(medium.id), medium.device.clone());
                     medium.device.parse()?
                 }
                 None => request.device.clone(),
@@ -55,6 +56,9 @@ impl Cell {
                         && let Some(id) = chosen =>
                 {
                     queue.pass(id, e, &mut passed)?;
+                }
+                // It is chosen once more, where it is.
+                Err(CellError::Exchanged(_)) if chosen.is_some_and(|id| looked.is_new(id, &at)) => {
                 }
                 Err(e)
                     if let Some(id) = chosen

@@ -202,7 +202,8 @@ impl Cell {
                     }
                     opened => opened?,
                 };
-                (address, medium)
+                // It may be found elsewhere.
+                (self.place_of(known.id)?.1, medium)
             }
             None => {
                 let address = text.parse()?;

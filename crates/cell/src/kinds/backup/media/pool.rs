@@ -17,6 +17,7 @@ use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::kinds::backup::refused;
+use crate::media::exchanged::Looked;
 use crate::observe::{Observer, Silent, Stop};
 use crate::report::{NOTHING_COMMITTED, Report};
 use crate::request::{BackupRequest, Source, Turn};
@@ -53,9 +54,9 @@ impl Cell {
         let mut passed: Vec<PassedOver> = Vec::new();
         let mut avoid: Vec<PassedOver> = Vec::new();
         let (turn, mut queue) = (Turn::Today, Queue::begin(&self.devices));
-        let mut failures = 0;
+        let (mut failures, mut looked) = (0, Looked::default());
         while !going.is_empty() {
-            let mut chosen = None;
+            let (mut chosen, mut at) = (None, String::new());
             if let Some(name) = pool.clone() {
                 let can_be_written = requests.first().map_or(Ok(()), |request| {
                     self.pass_over_without_drive(&name, request, &mut passed)
@@ -93,7 +94,7 @@ impl Cell {
                 };
                 let device: Address = medium.device.parse()?;
                 requests.iter_mut().for_each(|request| request.device = device.clone());
-                chosen = Some(medium.id);
+                (chosen, at) = (Some(medium.id), medium.device);
             }
             let now: Vec<BackupRequest> = going.iter().map(|at| requests[*at].clone()).collect();
             let written = match self.backup_to_device(&now, &avoid, observer, stop) {
@@ -116,6 +117,10 @@ impl Cell {
                         }
                         Err(e) => return Err(e),
                     }
+                }
+                // It is chosen once more, where it is.
+                Err(CellError::Exchanged(_)) if chosen.is_some_and(|id| looked.is_new(id, &at)) => {
+                    continue;
                 }
                 Err(e)
                     if let Some(id) = chosen

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use capstan_cell::request::FindRequest;
-use capstan_cell::{Found, Listed, PassedOver, Which};
+use capstan_cell::{Found, Listed, PassedOver, VersionState, Which};
 use capstan_devices::host::DeviceHost;
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Entry, Kind, Timestamp};
@@ -77,6 +77,7 @@ pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
             }
             out.bytes(&shown_path(&found.listed.entry.path(), terminal))?;
             out.text(&suffix(&found.listed, false))?;
+            out.text(&not_whole(found.state))?;
             out.text("\n")
         });
     });
@@ -224,6 +225,14 @@ pub fn suffix(listed: &Listed, long: bool) -> String {
     text
 }
 
+/// What follows what a version has that nobody may rely on, or that did not come to its end.
+pub fn not_whole(state: VersionState) -> String {
+    match state {
+        VersionState::Completed | VersionState::WithErrors => String::new(),
+        state => format!("  (version is {})", state.as_str()),
+    }
+}
+
 fn mode(entry: &Entry) -> String {
     let kind = match entry.kind {
         Kind::Dir => 'd',
@@ -304,6 +313,8 @@ pub fn json_of_found(found: &Found) -> Map<String, Value> {
     object.insert("session".to_owned(), found.session.clone().into());
     object.insert("started".to_owned(), started.ok().into());
     put_kept(&mut object, &found.kept);
+    let state = found.state.as_str().replace(' ', "_");
+    object.insert("version_state".to_owned(), state.into());
     object.extend(json_of(&found.listed));
     object
 }

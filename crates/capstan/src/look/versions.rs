@@ -138,12 +138,13 @@ fn of_path(
         lines.put(|out, _| {
             let entry = &found.listed.entry;
             let state = ls::suffix(&found.listed, true);
+            let not_whole = ls::not_whole(found.state);
             let kept = match kept_text(&found.kept) {
                 kept if kept.is_empty() => kept,
                 kept => format!("  ({kept})"),
             };
             out.text(&format!(
-                "{}@{}  backed up {}  changed {}  {:>12}{state}{kept}\n",
+                "{}@{}  backed up {}  changed {}  {:>12}{state}{not_whole}{kept}\n",
                 path_text(found.name.as_bytes()),
                 found.session.get(..8).unwrap_or_default(),
                 local_time(found.started_us),

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::gone_media::{full, restores, status, why};
-use crate::support::{Lab, noise};
+use crate::support::{Lab, noise, report};
 
 /// Damages what the newest segment of a medium holds, not its begin nor its catalog.
 pub fn damage(medium: &Path) {
@@ -175,4 +175,51 @@ fn what_is_read_soundly_later_loses_its_mark_by_the_command_that_is_named() {
     let restored = lab.restored(["t", "--into", "z"]);
     assert!(!restored["notes"].to_string().contains("damage"), "{restored:#}");
     restores(&lab, &last);
+}
+
+/// The newest version lacks a path. Who tells which one still has it names none that is known to be damaged there as the one to take.
+#[test]
+fn no_damaged_version_is_advised_for_what_the_newest_lacks() {
+    let lab = lab();
+    lab.file("disk/b", noise(2, 200_000));
+    let backup = |to: &str| {
+        let run =
+            lab.run(["backup", "tree", "disk", "--to", to, "--name", "t", "--full", "--json"]);
+        report(run)["session"].as_str().unwrap()[..8].to_owned()
+    };
+    let (first, second) = (backup("m1"), backup("m2"));
+    lab.sh("mv disk away");
+    backup("m3");
+    let says = |parts: &[&str]| {
+        let status = lab.run(["status", "t"]).stdout;
+        lab.sh("rm -rf out");
+        let restored = lab.run(["restore", "t", "--into", "out"]).stderr;
+        for part in parts {
+            let part = part.replace("{1}", &first).replace("{2}", &second);
+            assert!(status.contains(&part), "{part}: {status}");
+            assert!(restored.contains(&part), "{part}: {restored}");
+        }
+    };
+    says(&["the last version that has /", "is t@{2}"]);
+    damage(&lab.path("m2"));
+    assert_eq!(lab.run(["verify", "--medium", "m2"]).code, 3);
+    says(&[
+        "the last whole version that has /",
+        "is t@{1}; t@{2} has",
+        "found damaged on medium 'm2'",
+    ]);
+    let path = lab.path("disk/b").display().to_string();
+    let versions = || lab.run(["versions", &format!("t:{path}")]).ok().stdout.clone();
+    let line = |of: &str| versions().lines().find(|l| l.contains(of)).unwrap().to_owned();
+    assert!(line(&second).contains("(version is damaged)"), "{}", versions());
+    assert!(!line(&first).contains("(version"), "{}", versions());
+    let found = lab.run(["find", "b", "--all-versions", "--json"]).ok().stdout.clone();
+    assert_eq!(found.matches("\"version_state\":\"damaged\"").count(), 1, "{found}");
+    damage(&lab.path("m1"));
+    assert_eq!(lab.run(["verify", "--medium", "m1"]).code, 3);
+    says(&["no whole version has /", "t@{2} has it, but was found damaged"]);
+    // Of one that is gone nothing is said.
+    lab.sh("rm -r m2");
+    lab.run(["media", "forget", "m2"]).ok();
+    says(&["no whole version has /", "t@{1} has it, but was found damaged"]);
 }

@@ -7,5 +7,6 @@ pub(crate) mod leads;
 pub(crate) mod object_detail;
 pub(crate) mod other_names;
 pub(crate) mod query;
+pub(crate) mod states;
 pub(crate) mod status;
 pub(crate) mod versions;

@@ -14,6 +14,7 @@ use capstan_idb::{Described, Keeping, Object, Session, SessionsOf, Status, Versi
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::names::sessions_hint;
+use crate::queries::states::VersionState;
 use crate::reading::version::VersionView;
 use crate::request::VersionName;
 use crate::request::Which;
@@ -33,6 +34,8 @@ pub struct Found {
     pub started_us: i64,
     /// Until when the version is kept.
     pub kept: Keeping,
+    /// How the version is.
+    pub state: VersionState,
     /// The row.
     pub listed: Listed,
 }
@@ -261,6 +264,7 @@ impl Cell {
     ) -> Result<PassedOver> {
         let mut passed = PassedOver::default();
         let mut read: u64 = 0;
+        let states = self.states()?;
         for object in objects {
             let mut versions = self.idb.versions_of(object.id)?;
             versions.retain(|v| !v.null_device);
@@ -282,6 +286,7 @@ impl Cell {
                             session: session.clone().unwrap_or_default(),
                             started_us: version.created_us,
                             kept,
+                            state: states.of(&version),
                             listed: listed.clone(),
                         });
                     }

@@ -17,8 +17,11 @@ use crate::report::{INPUT_SIZE, NO_FILES};
 use crate::session::refused::{RefusedNow, age_text};
 use crate::session::{SessionLog, host, now_us, rfc3339};
 use crate::versions::away_media::AwayMedium;
-use crate::versions::damaged::{Unsound, UnsoundVersions, damaged_text, read_again_text};
+use crate::versions::damaged::{
+    Unsound, UnsoundVersions, damaged_text, lost_text, read_again_text,
+};
 use crate::versions::lacking::{Lacking, Said, paths_text, said_of};
+use crate::versions::last_with::NotWhole;
 use crate::versions::leap::Leap;
 use crate::versions::mirrors_left::mirrors_left;
 
@@ -91,6 +94,8 @@ struct Known<'a> {
     lacking_copies: &'a [(VersionId, MediumId)],
     /// What versions lack of their paths.
     lacking: Lacking,
+    /// Versions that nobody is told to restore.
+    not_whole: NotWhole,
     /// What is wrong with the keys of the home.
     keys: Option<String>,
     /// Backups that were refused since the object's last one.
@@ -142,6 +147,7 @@ impl Cell {
             of_unsound: &of_unsound,
             lacking_copies: &lacking_copies,
             lacking: self.lacking_paths()?,
+            not_whole: NotWhole::of(&of_unsound, lost.values().copied()),
             keys: self.fault_of_keys(),
             refused: &refused,
             leap: self.leap()?,
@@ -230,7 +236,7 @@ impl Cell {
         if let Some(newest) = newest
             && let Some(paths) = known.lacking.of(newest.id)
         {
-            let lacks = self.lacks_text(newest.id, paths, &known.lacking)?;
+            let lacks = self.lacks_text(newest.id, paths, &known.lacking, &known.not_whole)?;
             let name = self.name_of_version(newest.id)?;
             status.say(Health::Warning, format!("{name} is not all: {lacks}"));
         } else if let Some(last) = kept {
@@ -518,26 +524,6 @@ impl ObjectStatus {
     pub(crate) fn say(&mut self, health: Health, why: String) {
         self.health = self.health.max(health);
         self.why.push(why);
-    }
-}
-
-/// Why a version is not whole.
-pub(crate) fn lost_text(lost: &LostData) -> String {
-    match &lost.loss {
-        Loss::Medium { label, lost_us } => format!(
-            "medium '{label}' was imported as it is on {}, and had lost something of it",
-            crate::session::local(*lost_us)
-        ),
-        Loss::Copy { label } => format!(
-            "the copy on medium '{label}' lacks something of it, as what it was copied from did, and nothing else that is known has that"
-        ),
-        Loss::Segments => {
-            "some of it is on no medium that is known; import the medium that has it".to_owned()
-        }
-        Loss::Base(base) => format!(
-            "version {}, which it builds on, is not known; import the medium that has it",
-            base.short()
-        ),
     }
 }
 

@@ -8,39 +8,8 @@ use capstan_idb::{Keeping, Object, Session, Status, Version};
 use crate::Cell;
 use crate::error::Result;
 use crate::queries::query::has_totals;
+use crate::queries::states::{States, VersionState};
 use crate::session::writes_versions;
-use crate::versions::damaged::UnsoundVersions;
-
-/// How a version is, from good to bad.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VersionState {
-    /// All of it is there.
-    Completed,
-    /// Something could not be backed up.
-    WithErrors,
-    /// Its session came to no end: what it had committed is there.
-    Incomplete,
-    /// A medium has lost something of it for good.
-    NotWhole,
-    /// Some of it is only on media that were retired or exported, and do not have it or are not at hand.
-    NotAtHand,
-    /// Some of it is damaged, and no other medium has that.
-    Damaged,
-}
-
-impl VersionState {
-    /// The words for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::WithErrors => "completed with errors",
-            Self::Incomplete => "incomplete",
-            Self::NotWhole => "not whole",
-            Self::NotAtHand => "not at hand",
-            Self::Damaged => "damaged",
-        }
-    }
-}
 
 /// A version that can be restored.
 #[derive(Debug, Clone)]
@@ -80,10 +49,7 @@ impl Cell {
     /// The versions of the objects of that name that can be restored, each object's newest first.
     pub fn versions_of_object(&self, name: &str) -> Result<Vec<VersionInfo>> {
         let objects = self.objects_named(&[name.to_owned()], &[])?;
-        let lost: HashSet<VersionId> =
-            self.idb.lost_versions()?.iter().map(|of| of.version).collect();
-        let unsound = self.with_changed_tapes(self.unsound_places()?)?.of_this_host();
-        let unsound = self.unsound_versions(&unsound)?;
+        let states = self.states()?;
         let mut found = Vec::new();
         for object in &objects {
             for version in self.idb.versions_of(object.id)? {
@@ -91,7 +57,7 @@ impl Cell {
                 if version.null_device || version.status == Status::Running || !has_something()? {
                     continue;
                 }
-                found.push(self.version_info(object, &version, &lost, &unsound)?);
+                found.push(self.version_info(object, &version, &states)?);
             }
         }
         Ok(found)
@@ -101,17 +67,8 @@ impl Cell {
         &self,
         object: &Object,
         version: &Version,
-        lost: &HashSet<VersionId>,
-        unsound: &UnsoundVersions,
+        states: &States,
     ) -> Result<VersionInfo> {
-        let state = match version.status {
-            _ if unsound.damaged.contains_key(&version.id) => VersionState::Damaged,
-            _ if unsound.out_of_use.contains_key(&version.id) => VersionState::NotAtHand,
-            _ if lost.contains(&version.id) => VersionState::NotWhole,
-            _ if !version.is_complete_by(None) => VersionState::Incomplete,
-            Status::Completed => VersionState::Completed,
-            _ => VersionState::WithErrors,
-        };
         let mut writers = self.idb.sessions_of_version(version.id)?;
         writers.retain(|s| writes_versions(&s.kind));
         // Each run of one that was resumed read and wrote something of its own.
@@ -130,7 +87,7 @@ impl Cell {
             session: session.as_ref().map_or(version.id.to_string(), |s| s.id.to_string()),
             started_us: version.created_us,
             method: version.method.clone(),
-            state,
+            state: states.of(version),
             files: session.as_ref().filter(|s| has_totals(s)).map(|s| s.files),
             bytes_read,
             bytes_stored,

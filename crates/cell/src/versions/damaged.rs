@@ -8,11 +8,12 @@ use std::collections::{HashMap, HashSet};
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, SegmentId, VersionId};
-use capstan_idb::{Claim, Management, Medium, torn};
+use capstan_idb::{Claim, Loss, LostData, Management, Medium, torn};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::{Libraries, other_host, tape_away};
+use crate::session::local;
 
 /// Versions that are known to be damaged, each with the labels of the media that have the damaged segments.
 pub(crate) type DamagedVersions = HashMap<VersionId, String>;
@@ -191,6 +192,26 @@ impl Cell {
             }
         }
         Ok(found)
+    }
+}
+
+/// Why a version is not whole.
+pub(crate) fn lost_text(lost: &LostData) -> String {
+    match &lost.loss {
+        Loss::Medium { label, lost_us } => format!(
+            "medium '{label}' was imported as it is on {}, and had lost something of it",
+            local(*lost_us)
+        ),
+        Loss::Copy { label } => format!(
+            "the copy on medium '{label}' lacks something of it, as what it was copied from did, and nothing else that is known has that"
+        ),
+        Loss::Segments => {
+            "some of it is on no medium that is known; import the medium that has it".to_owned()
+        }
+        Loss::Base(base) => format!(
+            "version {}, which it builds on, is not known; import the medium that has it",
+            base.short()
+        ),
     }
 }
 

@@ -270,37 +270,6 @@ impl Cell {
         let lacks = self.lacking_paths()?.of(from).cloned().unwrap_or_default();
         Ok(self.idb.set_lacks(to, &lacks.into_list())?)
     }
-
-    /// What a version lacks, in a sentence's rest; nothing where it lacks nothing.
-    pub(crate) fn lacks(&self, version: VersionId) -> Result<Option<String>> {
-        let lacking = self.lacking_paths()?;
-        lacking.of(version).map(|paths| self.lacks_text(version, paths, &lacking)).transpose()
-    }
-
-    /// The same of one that lacks these paths.
-    pub(crate) fn lacks_text(
-        &self,
-        version: VersionId,
-        paths: &Paths,
-        lacking: &Lacking,
-    ) -> Result<String> {
-        let object = self.idb.version(version)?.map(|v| v.object);
-        let versions = object.map(|object| self.idb.versions_of(object)).transpose()?;
-        let from = versions.unwrap_or_default().into_iter().skip_while(|v| v.id != version);
-        let is_complete = |v: &Version| v.is_complete_by(None) && !v.null_device;
-        let from: Vec<VersionId> =
-            from.filter(|v| v.id == version || is_complete(v)).map(|v| v.id).collect();
-        let mut text = format!(
-            "it has nothing of {}, or only a part: it was not there, was locked and left out, or could not be read, when the version was made",
-            paths_text(paths)
-        );
-        for (index, paths) in lacking.keepers(&from) {
-            let name = from.get(index).map(|id| self.name_of_version(*id)).transpose()?;
-            let name = name.unwrap_or_default();
-            text.push_str(&format!("; the last version that has {} is {name}", paths_text(&paths)));
-        }
-        Ok(text)
-    }
 }
 
 /// The paths that a backup did not find or could not read, by its report. Nothing where there is no report.

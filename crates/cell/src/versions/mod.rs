@@ -5,6 +5,7 @@ pub(crate) mod clock;
 pub(crate) mod damaged;
 pub(crate) mod incomplete;
 pub(crate) mod lacking;
+pub(crate) mod last_with;
 pub mod leap;
 pub(crate) mod mirror_gaps;
 pub(crate) mod mirrors_left;

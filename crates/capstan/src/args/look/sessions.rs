@@ -108,8 +108,9 @@ Examples:
 
 For an object, lists the versions that can be restored, newest first, with the state and the media
 of each. For a path, lists the versions that have it: of one object with NAME:, else of all
-objects. Relative paths start at the working directory. A word that is the name of an object is
-not taken for a path. If there is no version, standard error says so, and the exit code is 0.";
+objects. It says of each that is damaged, not whole, not at hand or incomplete. Relative paths start
+at the working directory. A word that is the name of an object is not taken for a path. If there is
+no version, standard error says so, and the exit code is 0.";
 
 /// Arguments of `versions`.
 #[derive(Debug, Args)]

@@ -35,12 +35,12 @@ use crate::media::unreadable::lost_header;
 use crate::media::{Taken, shown};
 use crate::names::{NAME_MAX, TAGS_MAX, TEXT_MAX, bounded};
 use crate::observe::{Observer, Stop};
-use crate::queries::status::lost_text;
 use crate::reading::unread::of_way;
 use crate::report::Report;
 use crate::request::Level;
 use crate::session::{CONSOLIDATE, SessionLog, host, now_us};
 use crate::upkeep::media::tape_use::Before;
+use crate::versions::damaged::lost_text;
 use crate::versions::lacking::Paths;
 
 /// What an import does without keys.

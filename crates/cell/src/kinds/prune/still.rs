@@ -10,10 +10,10 @@ use super::PruneRequest;
 use super::decide::{Action, Asked, Decision};
 use crate::Cell;
 use crate::error::Result;
-use crate::queries::status::lost_text;
 use crate::session::SessionLog;
 use crate::versions::away_media::AwayMedium;
 use crate::versions::damaged::damaged_text;
+use crate::versions::damaged::lost_text;
 
 /// By object, why nothing of it goes while these media are away.
 pub(super) fn standing_still(away: &[AwayMedium]) -> HashMap<ObjectId, String> {

@@ -114,6 +114,7 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
                 medium: args.medium.clone(),
                 from: args.from.clone(),
                 remove_unreadable: args.remove_unreadable,
+                as_it_is: args.as_it_is,
                 dry_run: args.dry_run,
             };
             let show = Show { method: "repair", json: args.json, to_stderr: false };

@@ -129,7 +129,7 @@ fn a_repair_that_cannot_mend_does_not_take_the_place_of_what_is_lost() {
     flip(&lab, 1);
     assert!(copy(&lab, 3) > 0);
     fs::remove_file(lab.path("m/00000001.segment")).unwrap();
-    let run = lab.run(["media", "repair", "m"]);
+    let run = lab.run(["media", "repair", "m", "--as-it-is"]);
     assert_eq!(run.code, 3, "{}{}", run.stdout, run.stderr);
     assert!(!lab.path("m/00000001.segment").exists());
     // Nothing builds on what is not whole.

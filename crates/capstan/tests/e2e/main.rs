@@ -81,6 +81,7 @@ mod mirror_goes_on;
 mod mirror_sides;
 mod mirror_spans;
 mod mount_requests;
+mod mounted_over;
 mod moved;
 mod names_key;
 mod naming;

@@ -43,6 +43,9 @@ pub(crate) struct Lost {
     what: String,
     /// The bytes that are there of it, if it is there and only not of its length.
     length: Option<u64>,
+    /// Whether damage to the medium explains it: something has its number, be it one of its own segments. Of what is missing, or a strange one, an older
+    /// state of the medium is as likely, or a copy that somebody else wrote to.
+    pub is_damage: bool,
 }
 
 /// Whether a segment is longer than what was written. Mirrors differ a little, by what their begins and ends say of their media.
@@ -88,6 +91,16 @@ impl Cell {
             }
             Some(what) if here => Err(self.mark_changed(&row, address, &what.to_string())?),
             Some(what) => Err(self.unlike(&row, address, &what.to_string())),
+        }
+    }
+
+    /// The same only where damage does not explain it: an older state of the medium may be there, or a copy that somebody else wrote to,
+    /// as where its disk is not mounted, or another one over it. What cannot be read there is damage.
+    pub(crate) fn refuse_other_state(&self, address: &Address, medium: &OpenMedium) -> Result<()> {
+        match self.difference(address, medium) {
+            Ok(Some(lost)) if !lost.is_damage => self.refuse_changed(address, medium),
+            Ok(_) | Err(CellError::Device(_)) => Ok(()),
+            Err(e) => Err(e),
         }
     }
 
@@ -266,16 +279,17 @@ impl Cell {
     ) -> Result<Option<Lost>> {
         if !is_there && self.begins_there(address, medium, &segment)? {
             let what = "is cut short: its end is not there".to_owned();
-            return Ok(Some(Lost { segment, what, length: Some(UNKNOWN) }));
+            return Ok(Some(Lost { segment, what, length: Some(UNKNOWN), is_damage: true }));
         }
         // Members of an array that are away may have it.
         if !is_there && medium.may_be_away(segment.number)? {
             return Ok(None);
         }
         if !is_there {
-            return Ok(Some(Lost { segment, what: "is missing".to_owned(), length: None }));
+            let what = "is missing".to_owned();
+            return Ok(Some(Lost { segment, what, length: None, is_damage: false }));
         }
-        let mut is_not_whole = None;
+        let (mut is_not_whole, mut is_damage) = (None, true);
         let what = match medium.segment_found(segment.number)? {
             Some(found) if found == segment.id => {
                 let length = match address.is_sequential() {
@@ -289,10 +303,15 @@ impl Cell {
                 is_not_whole = Some(length);
                 format!("has {length} bytes instead of {}", segment.bytes)
             }
-            Some(other) => format!("is another one there ({})", other.short()),
+            Some(other) => {
+                // One of its own in the wrong place is on this disk and on no older one.
+                let all = self.idb.segments_of_medium(medium.header().medium)?;
+                is_damage = all.iter().any(|own| own.id == other);
+                format!("is another one there ({})", other.short())
+            }
             None => "is not there: what has its number cannot be read as a segment".to_owned(),
         };
-        Ok(Some(Lost { segment, what, length: is_not_whole }))
+        Ok(Some(Lost { segment, what, length: is_not_whole, is_damage }))
     }
 
     /// Whether a segment begins behind the last complete one of a tape: it was cut there.
@@ -704,8 +723,8 @@ pub(crate) fn ways(row: &Medium, address: &Address, found: &str) -> String {
     if let Address::File(path) = address {
         return format!(
             "If another disk or directory is the one that was written, bring that back; `capstan media adopt {0} --as-new` makes \
-             this one a medium of its own; `capstan media repair '{label}'` writes anew what other media have of it; \
-             `capstan import {0}` takes it as it is, keeps what is left of segments that were cut, and forgets those that are gone",
+             this one a medium of its own; if this is the one itself, `capstan media repair '{label}' --as-it-is` writes anew what \
+             it lost and other media have; `capstan import {0}` takes it as it is, keeps what is left of segments that were cut, and forgets those that are gone",
             shell_word(path.display())
         );
     }

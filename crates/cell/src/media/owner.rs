@@ -337,19 +337,23 @@ impl Cell {
         Ok(whole(&device)?.to_string())
     }
 
-    /// A medium of this cell, held for writing. It has to be there. One that others have is waited for.
+    /// A medium of this cell, held for writing. It has to be there, and in no other state. One that others have is waited for.
     pub(crate) fn hold(&self, medium: &Medium) -> Result<Writable> {
         patiently(&self.devices, || self.hold_now(medium))
     }
 
     /// The same, at once.
     pub(crate) fn hold_now(&self, medium: &Medium) -> Result<Writable> {
-        let address = medium.device.parse()?;
+        let address: Address = medium.device.parse()?;
         self.refuse_others(&address)?;
         let there = self.open_medium(medium)?;
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
         let device = self.judged(&address, self.devices.writable(&address, nobody, None)?)?;
         refuse_other(&there, device.medium())?;
+        // Another disk may be in its place. A tape is told by its barcode, and given up whatever is left of it.
+        if !address.is_sequential() {
+            self.refuse_other_state(&address, device.medium())?;
+        }
         Ok(device)
     }
 }

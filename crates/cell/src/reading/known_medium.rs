@@ -63,13 +63,25 @@ impl Cell {
     }
 
     /// A known medium of this cell, held: nobody else writes to it. One that others have is waited for, so the caller has no other. One
-    /// that is out of the house by record is changed by nobody until it is imported, also where it is mounted again.
+    /// that is out of the house by record is changed by nobody until it is imported, also where it is mounted again. One that is not as
+    /// it was last written is refused: another disk may be in its place.
     pub(crate) fn hold_medium(&self, id: MediumId) -> Result<HeldMedium> {
         patiently(&self.devices, || self.hold_medium_now(id))
     }
 
     /// The same, at once.
     pub(crate) fn hold_medium_now(&self, id: MediumId) -> Result<HeldMedium> {
+        let held = self.hold_whatever_its_end(id)?;
+        self.refuse_changed(&self.place_of(id)?.1, held.medium())?;
+        Ok(held)
+    }
+
+    /// The same of one that is mended: whoever asks knows whether its end is as it was last written.
+    pub(crate) fn hold_medium_as_it_is(&self, id: MediumId) -> Result<HeldMedium> {
+        patiently(&self.devices, || self.hold_whatever_its_end(id))
+    }
+
+    fn hold_whatever_its_end(&self, id: MediumId) -> Result<HeldMedium> {
         let (mut place, mut looked) = (self.place_of(id)?, Looked::default());
         while looked.is_new(id, &place.0.device) {
             let (row, address) = &place;

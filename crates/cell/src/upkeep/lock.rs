@@ -189,6 +189,10 @@ impl Cell {
                 let header = medium.header();
                 self.refuse_other_cells(header, medium.path())?;
                 self.open_drive_key(header)?;
+                // Behind the end of one that was cut it would be over what is left there.
+                if let Some(address) = self.device_of_medium(id) {
+                    self.refuse_changed(&address, &medium)?;
+                }
                 if !medium.takes_attachments() {
                     return Err(CellError::BadInput(format!(
                         "{} is an array of tapes and directories, which records no lock; copy the version to another medium, \

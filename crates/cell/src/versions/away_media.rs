@@ -74,8 +74,8 @@ impl AwayMedium {
         }
         if self.changed && self.still.is_empty() {
             return format!(
-                "other media have what it lacks: `capstan media repair '{label}'` writes it anew, or bring back the one that was \
-                 written; `capstan import {at}` takes it as it is"
+                "bring back the one that was written; other media have what it lacks: if it is that one, `capstan media repair '{label}' \
+                 --as-it-is` writes it anew; `capstan import {at}` takes it as it is"
             );
         }
         if self.changed

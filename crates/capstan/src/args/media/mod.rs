@@ -167,6 +167,10 @@ written is read back. Then the damaged segments are removed from a directory; on
 and are read last. What is whole nowhere is named: the exit code is 3, and the damaged segment
 stays. A tape cannot be read while it is written, so another medium must have all of the segment.
 
+If the last segment that was written is missing, or another one is in its place, nothing is written:
+another disk may be mounted there, or the disk is not mounted and an older copy lies in its mount
+point. If it is the disk that was written, --as-it-is repairs it.
+
 A damaged segment that no version needs is removed from a directory. A segment that this home does
 not know may belong to another home, and stays. With --remove-unreadable it goes, if none of its
 data can be read and no lock covers it. If some of it can be read, it stays in any case; move its
@@ -373,6 +377,9 @@ pub struct RepairArgs {
     /// Remove from a directory segments of which nothing can be read and this home knows nothing
     #[arg(long)]
     pub remove_unreadable: bool,
+    /// Repair it even if its last segments are missing: it is the disk that was written, not an older copy
+    #[arg(long)]
+    pub as_it_is: bool,
     /// Only say what would be written anew
     #[arg(long)]
     pub dry_run: bool,

@@ -45,6 +45,8 @@ impl Cell {
         refuse_itself(from, header.medium, &header.label)?;
         if let Some(row) = &row {
             self.refuse_retired(row.id, &row.label)?;
+            let there = medium_of(&path, header.clone())?;
+            self.changed_to_mend(&Address::File(path.clone()), &there, request.as_it_is)?;
         }
         let file = path.join(HEADER_NAME).display().to_string();
         let name = shown(header.medium, &header.label);

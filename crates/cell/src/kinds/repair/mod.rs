@@ -6,6 +6,7 @@
 mod find;
 mod header;
 mod replace;
+mod same;
 mod unneeded;
 
 use std::collections::HashSet;
@@ -44,6 +45,8 @@ pub struct RepairRequest {
     pub from: Option<String>,
     /// Whether segments go of which nothing can be read and the database knows nothing.
     pub remove_unreadable: bool,
+    /// Whether the medium is the one that was written, though its end is not as it was last written.
+    pub as_it_is: bool,
     /// Only say what would be done.
     pub dry_run: bool,
 }
@@ -59,6 +62,7 @@ struct Repair<'a> {
     log: &'a SessionLog<'a>,
     stop: &'a Stop,
     remove_unreadable: bool,
+    as_it_is: bool,
     dry_run: bool,
     started_us: i64,
     /// The header file was written anew before.
@@ -111,7 +115,7 @@ impl Cell {
         let (row, address) = self.place_of(row.id)?;
         self.refuse_other_cells(medium.header(), &row.device)?;
         self.open_drive_key(medium.header())?;
-        let changed = self.note_changed(&address, &medium)?;
+        let changed = self.changed_to_mend(&address, &medium, request.as_it_is)?;
         if !request.dry_run {
             self.refuse_read(row.id)?;
             self.record_all_unknown(&medium)?;
@@ -149,6 +153,7 @@ impl Cell {
             log: &log,
             stop,
             remove_unreadable: request.remove_unreadable,
+            as_it_is: request.as_it_is,
             dry_run: request.dry_run,
             started_us,
             mended_header,

@@ -70,6 +70,11 @@ impl Repair<'_> {
         add_ends(cell, &self.versions, &mut works, &|id| id == self.row.id)?;
         // That its end is not as it was last written is what may have to be mended.
         let wanted = Wanted { by_drive, as_it_is: !on_tape, ..Wanted::default() };
+        if !on_tape {
+            // Much was read meanwhile, and another disk may be mounted there now.
+            let there = cell.open_known(&self.row, &self.address)?;
+            cell.changed_to_mend(&self.address, &there, self.as_it_is)?;
+        }
         let member = cell.open_device(&self.address, &wanted, &Silent)?;
         if member.medium.medium != self.row.id {
             return Err(CellError::BadInput(format!(
@@ -182,7 +187,7 @@ impl Repair<'_> {
             log.say(Code::Adapted, "cell", label, text);
             return Ok(HashSet::new());
         }
-        let held = cell.hold_medium(self.row.id)?;
+        let held = cell.hold_medium_as_it_is(self.row.id)?;
         let present: Vec<&ExpiredSegment> =
             given_up.iter().filter(|s| there.contains(&s.number)).collect();
         let swept = remove_from(&held, &present, now_us());

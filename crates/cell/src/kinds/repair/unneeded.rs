@@ -101,7 +101,9 @@ impl Repair<'_> {
             let what = format!("{} {} of '{}'", it.attachment, it.number.0, self.row.label);
             // Held only as long as it is written: what is laid down for a backup of the database opens it as well.
             let medium = self.cell.open_known(&self.row, &self.address)?;
-            let (code, text) = match self.cell.attach_anew(&medium, it) {
+            let is_as_written = self.cell.refuse_changed(&self.address, &medium);
+            let (code, text) = match is_as_written.and_then(|()| self.cell.attach_anew(&medium, it))
+            {
                 Ok(true) => {
                     (Code::Repaired, format!("it was written anew at the end of the tape: {why}"))
                 }
@@ -163,7 +165,7 @@ impl Repair<'_> {
         if numbers.is_empty() {
             return Ok(Vec::new());
         }
-        let held = cell.hold_medium(self.row.id)?;
+        let held = cell.hold_medium_as_it_is(self.row.id)?;
         let (locks, now_us) = (held.medium().version_locks()?, now_us());
         let (locked, free): (Vec<_>, Vec<_>) =
             numbers.iter().copied().partition(|number| is_locked(&locks, *number, now_us));

@@ -161,6 +161,8 @@ codes! {
     NoThread,
     /// Pages of the internal database are damaged.
     IdbDamaged,
+    /// A backup of the internal database cannot be read, and an older one is taken.
+    IdbOlder,
     /// A medium is not where it was, and nobody is on record as having taken it away.
     MediumAway,
     /// Versions that were given up are there again.
@@ -510,6 +512,12 @@ impl Code {
                 "idb-damaged",
                 Error,
                 "put the home aside and bring it back with `capstan idb recover MEDIUM`, or with `capstan import MEDIUM`; check the disk",
+            ),
+            Self::IdbOlder => (
+                457,
+                "idb-older",
+                Warning,
+                "recover from another medium that was written then, or `capstan import` each medium that was written since",
             ),
             Self::MediumAway => (
                 217,

@@ -255,8 +255,11 @@ fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {
     if args.json {
         out.json(&json!({
             "cell": done.cell,
-            "created": jiff::Timestamp::from_microsecond(done.created_us).ok().map(|t| t.to_string()),
+            "created": rfc3339(done.created_us),
             "from": done.from,
+            "newer_unread": done.newer.iter().map(|of| json!({
+                "at": of.at, "created": of.created_us.and_then(rfc3339), "why": of.why,
+            })).collect::<Vec<_>>(),
             "media": done.media.iter().map(|m| json!({
                 "label": m.label, "device": m.device, "lacking": m.lacking, "files": m.files,
             })).collect::<Vec<_>>(),
@@ -267,8 +270,13 @@ fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {
         out.text(&recovered_page(&done))?;
     }
     out.finish()?;
-    let lacking = done.media.iter().any(|m| m.lacking.is_some()) || !done.unread.is_empty();
-    Ok(if lacking { WITH_ERRORS } else { COMPLETED })
+    let is_lacking = done.media.iter().any(|m| m.lacking.is_some());
+    let may_lack = !done.unread.is_empty() || !done.newer.is_empty();
+    Ok(if is_lacking || may_lack { WITH_ERRORS } else { COMPLETED })
+}
+
+fn rfc3339(us: i64) -> Option<String> {
+    jiff::Timestamp::from_microsecond(us).ok().map(|time| time.to_string())
 }
 
 fn recovered_page(done: &Recovered) -> String {
@@ -278,6 +286,21 @@ fn recovered_page(done: &Recovered) -> String {
         local_time(done.created_us),
         done.from
     );
+    for of in &done.newer {
+        let time = of.created_us.map(|us| format!(" of {}", local_time(us))).unwrap_or_default();
+        let at = path_text(of.at.as_bytes());
+        let _ =
+            writeln!(text, "warning: a newer backup{time}, {at}, could not be read: {}", of.why);
+    }
+    if !done.newer.is_empty() {
+        let _ = writeln!(
+            text,
+            "warning: of what was done after {} only what lies on media is there. Pools, labels, protection, keys and reports of that time \
+             are missing, and media that were first written then are not known: `capstan import MEDIUM` makes each known. If another medium \
+             has the newer backup, recover that one into an empty home",
+            local_time(done.created_us)
+        );
+    }
     for m in &done.media {
         let label = path_text(m.label.as_bytes());
         let _ = match &m.lacking {

@@ -419,3 +419,47 @@ fn a_check_takes_a_version_of_nothing_for_whole() {
     lab.sh("rm medium/00*.segment");
     assert_ne!(lab.run(["idb", "check"]).code, 0);
 }
+
+/// The newest backup of the database is damaged, and the one before it does not know all: whoever recovers is told, by the exit code, too.
+#[test]
+fn a_recovery_from_an_older_backup_of_the_database_says_what_is_missing() {
+    let lab = lab();
+    lab.file("sheet", run(&lab, "idb recovery-key").ok().stdout.clone());
+    let backup = |to: &str| drop(lab.backed_up(["tree", "--to", to, "--name", "t", "--full"]));
+    backup("m1");
+    run(&lab, "media label m1 monday").ok();
+    run(&lab, "pool create office").ok();
+    backup("m1");
+    lab.sh("rm -r home; cp -a m1 whole");
+    let names = "ls m1/idb-*.capstan | sort";
+    let damaged = lab.sh(&format!("truncate -s -1000 $({names} | tail -1); {names} | tail -1"));
+    let recovered = run(&lab, "idb recover m1 --code-file sheet");
+    let said = &recovered.stdout;
+    assert_eq!(recovered.code, 3, "{said}{}", recovered.stderr);
+    assert!(
+        said.contains("warning: a newer backup of 20") && said.contains(damaged.trim()),
+        "{said}"
+    );
+    assert!(
+        said.contains("Pools, labels, protection") && said.contains("`capstan import"),
+        "{said}"
+    );
+    assert!(recovered.stderr.contains("[warning] cell 457 idb-older"), "{}", recovered.stderr);
+    run(&lab, "pool show office").refused(&["office"]);
+    // The version that the older one does not know lies on the medium.
+    let versions = run(&lab, "versions t").ok().stdout.clone();
+    assert_eq!(versions.lines().filter(|line| line.starts_with("t@")).count(), 2, "{versions}");
+    lab.sh("rm -r home");
+    let json = run(&lab, "idb recover m1 --code-file sheet --json");
+    let of: Value = serde_json::from_str(&json.stdout).unwrap();
+    let newer = of["newer_unread"].as_array().unwrap();
+    assert_eq!((json.code, newer.len()), (3, 1), "{of:#}");
+    assert!(newer[0]["created"].as_str() > of["created"].as_str(), "{of:#}");
+    assert!(newer[0]["why"].as_str().is_some_and(|why| !why.is_empty()), "{of:#}");
+    // One that can be read is taken without a word.
+    lab.sh("rm -r home m1; mv whole m1");
+    let json = run(&lab, "idb recover m1 --code-file sheet --json");
+    let of: Value = serde_json::from_str(&json.ok().stdout).unwrap();
+    assert_eq!(of["newer_unread"], serde_json::json!([]), "{of:#}");
+    run(&lab, "pool show office").ok();
+}

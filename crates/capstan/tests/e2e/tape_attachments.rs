@@ -161,7 +161,9 @@ fn the_database_comes_back_from_one_tape_and_an_older_backup_does() {
     lab.file("other", &other);
     run(&lab, "idb recover vtape:vtl?tape=V00001L9 --code-file other").refused(&["hint"]);
     let back = run(&lab, "idb recover vtape:vtl?tape=V00001L9 --code-file sheet");
-    assert!(back.ok().stderr.contains("an older one is tried"), "{}", back.stderr);
+    assert_eq!(back.code, 3, "{}{}", back.stdout, back.stderr);
+    assert!(back.stderr.contains("an older one is tried"), "{}", back.stderr);
+    assert!(back.stdout.contains("warning: a newer backup of"), "{}", back.stdout);
     comes_back(&lab, "t", &lab.path("tree"));
     // Damage of an attachment is said, and costs no file.
     let verified = run(&lab, "verify --medium V00001L9");

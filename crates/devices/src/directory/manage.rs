@@ -190,6 +190,11 @@ pub fn idb_backups(dir: &Path) -> Result<Vec<String>, DeviceError> {
     Ok(names)
 }
 
+/// When the backup of an internal database of that name was made, in microseconds since 1970.
+pub fn idb_backup_time(name: &str) -> Option<i64> {
+    name.strip_prefix(IDB_PREFIX)?.strip_suffix(IDB_SUFFIX)?.parse().ok()
+}
+
 /// Oldest first, with those being written.
 fn all_idb_backups(dir: &Path) -> Result<Vec<String>, DeviceError> {
     let at = dir.display().to_string();
@@ -226,5 +231,6 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
         assert!(names.iter().all(|n| crate::directory::is_our_name(n)));
         assert!(!is_idb_backup("idb-1.capstan"));
+        assert_eq!(idb_backup_time(&names[0]), Some(1_785_312_009_500_000));
     }
 }

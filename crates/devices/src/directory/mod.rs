@@ -35,7 +35,7 @@ mod storage;
 
 pub use lost_header::{LostHeader, lost_header, medium_of, rewrite_header};
 pub(crate) use manage::lock_header;
-pub use manage::{IDB_BACKUPS_KEPT, idb_backups, write_idb_backup};
+pub use manage::{IDB_BACKUPS_KEPT, idb_backup_time, idb_backups, write_idb_backup};
 pub use storage::RealStorage;
 
 /// Name of the file that is there from before the header of an array's member until all of the member is written.

@@ -36,7 +36,8 @@ The home must be empty. The newest backup of the database on that medium, or on 
 library, is opened with the code of `capstan idb recovery-key`: from CAPSTAN_IDB_RECOVERY, a file,
 or typed. Then the catalogs are read from the media that it names. It says which of these are not
 at hand, and which tapes of the library could not be looked at. Then the exit code is 3, as the
-newest backup may be on such a tape.";
+newest backup may be on such a tape. If the newest backup is damaged, the one before it is taken. A
+warning says so, and what is missing, and the exit code is 3.";
 const AFTER_MOVE: &str = "\
 Examples:
   echo 'database = \"postgres://capstan@db.example/capstan\"' >> /var/lib/capstan/capstan.toml

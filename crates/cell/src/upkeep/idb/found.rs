@@ -22,6 +22,19 @@ pub(super) struct Opened {
     pub from: String,
     pub manifest: IdbManifest,
     pub files: Files,
+    /// Newer ones, which cannot be read.
+    pub newer: Vec<UnreadBackup>,
+}
+
+/// A backup of an internal database that cannot be read, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadBackup {
+    /// Where it is.
+    pub at: String,
+    /// Of when it is, in microseconds since 1970, if that is known.
+    pub created_us: Option<i64>,
+    /// What is wrong with it.
+    pub why: String,
 }
 
 /// A backup of an internal database that was found.
@@ -30,6 +43,8 @@ pub(super) struct Found {
     pub name: String,
     /// Where it is, for messages.
     pub shown: String,
+    /// When it was made, as far as its place says that.
+    pub created_us: Option<i64>,
     pub place: Place,
 }
 
@@ -41,7 +56,7 @@ pub(super) enum Place {
 
 /// The first of these backups, which come newest first, that is whole, opened.
 pub(super) fn newest(all: &[Found], recovery: &Secrets, log: &SessionLog<'_>) -> Result<Opened> {
-    let (mut failed, mut closed) = (None, Vec::new());
+    let (mut failed, mut closed, mut newer) = (None, Vec::new(), Vec::new());
     for found in all {
         let bytes = found.read();
         let cell = bytes.as_ref().ok().and_then(|b| Some(read_idb_head(b).ok()?.0.cell));
@@ -50,14 +65,16 @@ pub(super) fn newest(all: &[Found], recovery: &Secrets, log: &SessionLog<'_>) ->
             continue;
         }
         match bytes.and_then(|bytes| found.open(&bytes, recovery)) {
-            Ok(opened) => return Ok(opened),
+            Ok(opened) => return Ok(Opened { newer, ..opened }),
             Err(e) if e.is_of_keys() => {
                 closed.extend(cell);
                 failed = failed.filter(CellError::is_of_keys).or(Some(e));
             }
             Err(e) => {
-                let text = format!("{}; an older one is tried", chain(&e));
-                log.say(Code::Damaged, "cell", &found.shown, text);
+                let (at, why) = (found.shown.clone(), chain(&e));
+                let text = format!("it cannot be read: {why}; an older one is tried");
+                log.say(Code::IdbOlder, "cell", &at, text);
+                newer.push(UnreadBackup { at, created_us: found.created_us, why });
                 failed = failed.or(Some(e));
             }
         }
@@ -82,7 +99,7 @@ impl Found {
         let open = keyring::unlock(record.ring(), recovery)?;
         let key = record.unwrap_contents(&open)?;
         let (manifest, files) = open_idb_backup(bytes, &key).map_err(format)?;
-        Ok(Opened { from: self.name.clone(), manifest, files })
+        Ok(Opened { from: self.name.clone(), manifest, files, newer: Vec::new() })
     }
 }
 

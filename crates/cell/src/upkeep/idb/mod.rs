@@ -13,6 +13,7 @@ mod stats;
 
 pub use self::backup::{RECOVERY_FILE, RecoveryKey};
 pub use self::check::Finding;
+pub use self::found::UnreadBackup;
 pub use self::load::{LoadRequest, Loaded};
 pub use self::moving::move_database;
 pub use self::recover::{Recovered, RecoveredMedium, recover, refuse_half_recovered};

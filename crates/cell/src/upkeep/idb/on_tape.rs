@@ -220,7 +220,7 @@ fn backups_on(
             let name = format!("attachment {} of {}", number.0, medium.path());
             let (us, shown) = (attachment.written_us, name.clone());
             let place = Place::Tape(Box::new(medium.clone()), attachment);
-            found.push((us, Found { name, shown, place }));
+            found.push((us, Found { name, shown, created_us: Some(us), place }));
         }
     }
     Ok(found)

@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
 use capstan_devices::address::Address;
-use capstan_devices::directory::idb_backups;
+use capstan_devices::directory::{idb_backup_time, idb_backups};
 use capstan_devices::host::DeviceHost;
 use capstan_engine::{durable, regular};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
 use super::backup::{DATABASE_FILE, RECOVERY_FILE};
-use super::found::{Files, Found, Opened, Place, newest};
+use super::found::{Files, Found, Opened, Place, UnreadBackup, newest};
 use super::on_tape::Tapes;
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -38,6 +38,8 @@ pub struct Recovered {
     pub created_us: i64,
     /// Which of the backups on the medium it is.
     pub from: String,
+    /// Newer ones there, which cannot be read: what was done since then is missing.
+    pub newer: Vec<UnreadBackup>,
     /// What became of each medium that the database names.
     pub media: Vec<RecoveredMedium>,
     /// Tapes of the library that could not be looked at: a newer backup may be on them.
@@ -81,7 +83,7 @@ pub fn recover(
     };
     let log = SessionLog::new(observer);
     let tapes = Tapes::of(devices, device)?;
-    let Opened { from, manifest, files } = match &tapes {
+    let Opened { from, manifest, files, newer } = match &tapes {
         Some(tapes) => tapes.newest(recovery, &secrets, &log)?,
         None => newest(&in_directory(device)?, recovery, &log)?,
     };
@@ -130,7 +132,7 @@ pub fn recover(
         std::fs::remove_file(&begun).map_err(CellError::io("remove", begun.display()))?;
     }
     let (cell, created_us) = (cell.id.to_string(), manifest.created_us);
-    Ok(Recovered { cell, created_us, from, media, unread, notes })
+    Ok(Recovered { cell, created_us, from, newer, media, unread, notes })
 }
 
 /// The longest note of a recovery, bytes: two identities.
@@ -242,7 +244,8 @@ fn in_directory(device: &Address) -> Result<Vec<Found>> {
     };
     let found = |name: String| {
         let path = dir.join(&name);
-        Found { name, shown: path.display().to_string(), place: Place::File(path) }
+        let (shown, created_us) = (path.display().to_string(), idb_backup_time(&name));
+        Found { name, shown, created_us, place: Place::File(path) }
     };
     let names = idb_backups(dir)?;
     if names.is_empty() {

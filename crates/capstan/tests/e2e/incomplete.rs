@@ -189,10 +189,8 @@ fn a_file_of_which_a_segment_was_away_is_replaced_by_a_later_restore() {
     crate::compare::same_by_rsync(&lab.path("tree"), &below(&lab.path("out"), &lab.path("tree")));
 }
 
-/// Its session names it, so it is read: that is said, even if all files that it has are whole.
-#[test]
-fn a_version_that_is_incomplete_is_restored_and_copied_with_a_word() {
-    let lab = Lab::new();
+/// A complete version of `tree`, and one that was killed: the name of that.
+fn killed(lab: &Lab) -> String {
     for i in 0..300 {
         lab.file(&format!("tree/d{i}/f"), noise(i, 20_000));
     }
@@ -210,19 +208,27 @@ fn a_version_that_is_incomplete_is_restored_and_copied_with_a_word() {
         }
         let _ = child.kill();
         child.wait().unwrap();
-        if newest(&lab)["status"] == "incomplete" {
+        if newest(lab)["status"] == "incomplete" {
             break;
         }
     }
-    let session = newest(&lab);
+    let session = newest(lab);
     assert_eq!(session["status"], "incomplete", "{session:#}");
     let session = &session["session"].as_str().or(session["id"].as_str()).unwrap()[..8];
-    let name = format!("t@{session}");
+    format!("t@{session}")
+}
+
+/// Its session names it, so it is read: that is said, even if all files that it has are whole.
+#[test]
+fn a_version_that_is_incomplete_is_read_with_a_word() {
+    let lab = Lab::new();
+    let name = killed(&lab);
     let diff = format!("capstan diff {name} t");
     for args in [
-        ["restore", &name, "--into", "out", "--json"],
-        ["restore", &name, "--to-tar", "out.tar", "--json"],
-        ["copy", &name, "--to", "copy", "--json"],
+        &["restore", &name, "--into", "out", "--json"][..],
+        &["restore", &name, "--to-tar", "out.tar", "--json"],
+        &["copy", &name, "--to", "copy", "--json"],
+        &["verify", &name, "--json"],
     ] {
         let done = report(lab.run(args));
         assert_eq!(done["status"], "completed_with_errors", "{args:?}: {done:#}");
@@ -231,10 +237,20 @@ fn a_version_that_is_incomplete_is_restored_and_copied_with_a_word() {
         let text = said["error"].as_str().unwrap();
         assert!(text.contains(&name) && text.contains(&diff), "{args:?}: {text}");
     }
+    for contents in [&[][..], &["--contents"]] {
+        let compared = lab.run([&["compare", &name], contents].concat());
+        let said = compared.stderr;
+        assert_eq!(compared.code, 3, "{said}");
+        assert!(said.contains("incomplete") && said.contains(&diff), "{said}");
+    }
+    let listed = lab.run(["restore", &name, "--list"]).stderr;
+    assert!(listed.contains(&diff), "{listed}");
     let shown = lab.run(["diff", &name, "t"]);
     assert!(shown.code < 5 && shown.stdout.contains("tree/d"), "{}{}", shown.stdout, shown.stderr);
     // A complete one, and a medium as it is, need no such word.
     lab.restored(["t", "--into", "whole"]);
     crate::compare::same_by_rsync(&lab.path("tree"), &below(&lab.path("whole"), &lab.path("tree")));
     lab.run(["copy", "--medium", "m", "--to", "all"]).ok();
+    lab.run(["verify", "t"]).ok();
+    lab.run(["compare", "t"]).ok();
 }

@@ -51,6 +51,8 @@ impl Cell {
     ) -> Result<Compared> {
         let log = SessionLog::new(observer);
         let version = self.version(&request.version)?;
+        self.say_incomplete(&version, &log)?;
+        self.say_lost(version.id, &request.version.name, || None, &log)?;
         let mut view = VersionView::open(self, version.id)?;
         self.add_keys(&mut view, request.contents)?;
         // Contents are read through a view of their own: files come in the order of the walk, data in that of the medium.

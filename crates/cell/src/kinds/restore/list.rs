@@ -116,6 +116,7 @@ impl Cell {
     ) -> Result<Coming<'_>> {
         let version = self.version(&request.version)?;
         let name = &request.version.name;
+        self.say_incomplete(&version, log)?;
         self.say_lost(version.id, name, || None, log)?;
         let mut view = VersionView::open_known(self, version.id)?.0;
         self.add_keys(&mut view, false)?;

@@ -80,6 +80,9 @@ impl Cell {
         };
         if let Some(view) = &mut view {
             view.keys.extend(&keys);
+            if let Some(version) = self.idb.version(view.version)? {
+                self.say_incomplete(&version, &log)?;
+            }
             let known = || files_known(view, &Overview::with_replaced(view).ok()?).ok();
             self.say_lost(view.version, &name, known, &log)?;
         }

@@ -1,5 +1,7 @@
 //! Incrementals are the default wherever their base lies.
 
+use std::path::PathBuf;
+
 use capstan_tape::vtl::library::Library;
 use serde_json::Value;
 
@@ -65,6 +67,22 @@ fn a_tape_that_is_gone_makes_a_full_and_says_so() {
     assert!(errors.contains("no-base") && errors.contains("a full backup is made"), "{full:#}");
 }
 
+/// Damages the large catalogs of the home: their rows, behind the first of them. The indexes that were made of them stay.
+fn hurt_catalogs(lab: &Lab) {
+    let all = std::fs::read_dir(lab.path("home/catalogs")).unwrap().map(|e| e.unwrap().path());
+    let of_rows = |path: &PathBuf| {
+        path.extension().is_some_and(|e| e == "catalog") && path.metadata().unwrap().len() > 10_000
+    };
+    for path in all.filter(of_rows) {
+        let mut bytes = std::fs::read(&path).unwrap();
+        let (from, to) = (bytes.len() / 2, bytes.len() / 2 + 2000);
+        bytes[from..to].fill(0xff);
+        let mtime = path.metadata().unwrap().modified().unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(mtime).unwrap();
+    }
+}
+
 /// The catalog of what a backup builds on got damaged at home, and its tape is not at hand: nothing says which of the base's files
 /// are gone. The session fails with that, and is no version that brings removed files back.
 #[test]
@@ -78,18 +96,7 @@ fn a_base_that_cannot_be_read_to_its_end_fails_the_session() {
     is_silent_incremental(&night(&lab, 1));
     lab.run(["library", "export", "vtape:vtl", "V00001L9", "--location", "bank"]).ok();
     swap(&lab, "V00001L9", "CLN901L9");
-    // Its rows, behind the first of them: the index that was made of it stays.
-    let catalogs = std::fs::read_dir(lab.path("home/catalogs")).unwrap().map(|e| e.unwrap().path());
-    let of_rows = catalogs
-        .filter(|path| path.extension().is_some_and(|e| e == "catalog"))
-        .max_by_key(|path| path.metadata().unwrap().len())
-        .unwrap();
-    let mut bytes = std::fs::read(&of_rows).unwrap();
-    let (from, to) = (bytes.len() / 2, bytes.len() / 2 + 2000);
-    bytes[from..to].fill(0xff);
-    let mtime = of_rows.metadata().unwrap().modified().unwrap();
-    std::fs::write(&of_rows, bytes).unwrap();
-    std::fs::File::options().write(true).open(&of_rows).unwrap().set_modified(mtime).unwrap();
+    hurt_catalogs(&lab);
     lab.sh("rm tree/29*");
     for options in [&["--dry-run", "--incr"][..], &[], &["--incr"]] {
         let args = ["backup", "tree", "--to", "vtape:vtl", "--name", "t", "--json"];
@@ -103,5 +110,53 @@ fn a_base_that_cannot_be_read_to_its_end_fails_the_session() {
     assert_ne!(lab.run(["idb", "check"]).code, 0);
     let full = lab.run(["backup", "tree", "--to", "vtape:vtl", "--name", "t", "--full"]);
     full.ok();
+    comes_back(&lab, "t", &lab.path("tree"));
+}
+
+/// The same where the tape is at hand and has the names no more, either: they are lost, so a full backup is made, and says why. What
+/// builds on them is damaged from then on, so no rule gives up the last whole version for its sake.
+#[test]
+fn a_base_whose_names_are_lost_is_replaced_by_a_full_and_takes_no_place() {
+    let lab = Lab::new();
+    Library::create(&lab.path("vtl"), &library_of(1, 5), 5).unwrap();
+    for n in 0..3000 {
+        lab.file(&format!("tree/{n:04}"), format!("{n}"));
+    }
+    lab.backed_up(["tree", "--to", "whole", "--name", "t"]);
+    let whole = lab.run(["versions", "t", "--json"]).ok().rows()[0]["session"].clone();
+    let to_tape = ["tree", "--to", "vtape:vtl", "--name", "t"];
+    assert_eq!(lab.backup([&to_tape[..], &["--full"]].concat())["method"], "full");
+    lab.file("tree/new", "new");
+    assert_eq!(lab.backup(to_tape)["method"], "incr");
+    hurt_catalogs(&lab);
+    // All frames of the first session.
+    let tape = lab.path("vtl/tapes/V00001L9.tape");
+    let mut bytes = std::fs::read(&tape).unwrap();
+    let find = |what: &[u8]| -> Vec<usize> {
+        let all = bytes.windows(what.len()).enumerate();
+        all.filter(|(_, part)| *part == what).map(|(at, _)| at).collect()
+    };
+    let (frames, segments) = (find(b"CpFr"), find(b"CpMA\x01\x01"));
+    for at in frames.into_iter().filter(|at| *at < segments[1]) {
+        bytes[at + 12] ^= 0x55;
+    }
+    std::fs::write(&tape, bytes).unwrap();
+    let first = lab.backed_up(to_tape);
+    let [said] = first["errors"].as_array().unwrap().as_slice() else { panic!("{first:#}") };
+    let text = said["error"].as_str().unwrap();
+    assert_eq!((&said["code"], &first["method"]), (&"no-base".into(), &"full".into()), "{first:#}");
+    assert!(text.contains("a full backup is made") && text.contains("damaged"), "{text}");
+    comes_back(&lab, "t", &lab.path("tree"));
+    // The two that are damaged take no place of a rule.
+    let pruned = lab.run(["prune", "t", "--keep-last", "2"]);
+    assert_eq!(pruned.code, 3, "{}", pruned.stderr);
+    let versions = lab.run(["versions", "t", "--json"]).ok().rows();
+    let damaged = versions.iter().filter(|v| v["state"] == "damaged").count();
+    assert_eq!((versions.len(), damaged), (4, 2), "{versions:#?}");
+    assert!(versions.iter().any(|v| v["session"] == whole), "{versions:#?}");
+    // From another tape on the nights are incrementals again.
+    lab.backed_up(to_tape);
+    lab.file("tree/newer", "newer");
+    is_silent_incremental(&lab.backed_up(to_tape));
     comes_back(&lab, "t", &lab.path("tree"));
 }

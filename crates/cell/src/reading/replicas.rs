@@ -119,6 +119,7 @@ impl ContentsOnMedia for OpenMedia<'_> {
         self.contents_on_media(place).map_err(|e| NotOnMedia {
             why: chain(&e),
             is_damage: matches!(e, CellError::Read(_) | CellError::Unfinished(_)),
+            is_passing: e.away().is_some() || e.is_out_of_reach(),
         })
     }
 }
@@ -166,6 +167,7 @@ impl OpenMedia<'_> {
                     return Ok(read.contents);
                 }
                 Ok(read) if read.has_any_of(&place.streams) => {
+                    self.note_damage(at);
                     let is_named = read.has_names_of(&place.streams);
                     let is_mirror =
                         best.as_ref().is_some_and(|b| b.segment == read.contents.segment);
@@ -176,8 +178,14 @@ impl OpenMedia<'_> {
                     }
                     has_names |= is_named;
                 }
-                Ok(_) => fail(at, unreadable_names(reader.path(), at.0)),
-                Err(e) => fail(at, e.into()),
+                Ok(_) => {
+                    self.note_damage(at);
+                    fail(at, unreadable_names(reader.path(), at.0));
+                }
+                Err(e) => {
+                    let e = self.note_unread(at, e);
+                    fail(at, e);
+                }
             }
         }
         match (best, failed) {

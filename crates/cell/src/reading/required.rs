@@ -18,10 +18,8 @@ impl VersionView<'_> {
                 place.segment.short()
             )));
         }
-        for (_, medium, _) in places.iter().copied() {
-            if self.media.is_tape_to_be_had(medium)? {
-                return Ok(());
-            }
+        if self.is_on_tape_to_be_had(place)? {
+            return Ok(());
         }
         let mut failed = None;
         for at in places {
@@ -35,15 +33,37 @@ impl VersionView<'_> {
 
     /// The same, but that a medium may be away where somebody took it: it was exported, and is where that was said.
     pub fn require_or_known_away(&self, place: &SegmentPlace) -> Result<()> {
+        match self.is_known_away(place)? {
+            true => Ok(()),
+            false => self.require(place),
+        }
+    }
+
+    /// Whether nothing of a segment is looked at where it is required: it is on a tape that can be expected to come, or on a medium
+    /// that somebody took away.
+    pub fn is_taken_on_trust(&self, place: &SegmentPlace) -> Result<bool> {
+        Ok(self.is_known_away(place)? || self.is_on_tape_to_be_had(place)?)
+    }
+
+    fn is_on_tape_to_be_had(&self, place: &SegmentPlace) -> Result<bool> {
+        for (_, medium, _) in place.whole_places() {
+            if self.media.is_tape_to_be_had(medium)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_known_away(&self, place: &SegmentPlace) -> Result<bool> {
         for (_, medium, _) in place.whole_places() {
             let is_exported = crate::media::exported(&self.cell.idb, medium)?.is_some();
             // Of an array enough may be here.
             let is_array = self.cell.tapes_of(medium).len() > 1;
             if is_exported && (!is_array || !self.cell.tapes_away(medium)?.is_empty()) {
-                return Ok(());
+                return Ok(true);
             }
         }
-        self.require(place)
+        Ok(false)
     }
 
     /// Refuses a segment whose begin or end is not the one that is recorded there: it was cut short, or another one is in its

@@ -3,12 +3,13 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
+use capstan_catalog::CatalogError;
 use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::{Merged, chain};
 use capstan_devices::address::{Address, LibraryName};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
-use capstan_idb::{Object, Status, Version};
+use capstan_idb::{LogLevel, Object, Status, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -265,19 +266,52 @@ impl Cell {
 
     /// Opens a version and all that it builds on; an error if any segment of them cannot be opened.
     fn open_base(&self, base: &Version) -> Result<Based<'_>> {
-        let mut view = VersionView::open(self, base.id)?;
+        let view = VersionView::open(self, base.id)?;
         self.require_to_build_on(&view)?;
         // A session without data is in the chain as well: without its end a restore does not know the version.
         for place in view.ends()? {
             view.require_or_known_away(&place)?;
         }
-        self.add_keys(&mut view, false)?;
         let session = self.writer_of(base.id)?.map(|s| s.id);
         Ok(Based {
             version: base.id,
             session: session.unwrap_or(SessionId(base.id.0)),
-            cursor: Cursor::new(Merged::with_sums(view.into_rows())?),
+            cursor: self.cursor_in(view)?,
         })
+    }
+
+    /// Looks names up in a version that is built on. An error if some of its names are lost. What cannot be read now and may be read
+    /// another time fails the session instead: each night would be a full one until then.
+    pub(super) fn cursor_in<'a>(&'a self, mut view: VersionView<'a>) -> Result<Cursor<'a>> {
+        let passing = |e| match e {
+            CatalogError::NoCatalog { ref away, .. } if away.is_passing => Ok(e),
+            e => Err(CellError::from(e)),
+        };
+        self.add_keys(&mut view, false)?;
+        if let Err(e) = self.look_at_names(&view) {
+            return Ok(Cursor::unreadable(passing(e)?));
+        }
+        if let Some(e) = view.media.names_lost() {
+            return Err(e);
+        }
+        match Merged::with_sums(view.into_rows()) {
+            Ok(merged) => Ok(Cursor::new(merged)),
+            Err(e) => Ok(Cursor::unreadable(passing(e)?)),
+        }
+    }
+
+    /// Reads the names of what was not looked at where the home has not all of them. What is damaged there counts as damaged from now
+    /// on.
+    fn look_at_names(&self, view: &VersionView<'_>) -> std::result::Result<(), CatalogError> {
+        for place in &view.segments {
+            // Where no catalog is kept, its medium is read when it is the turn of its names.
+            let is_kept = self.idb.log_level_of(place.segment, place.by)? == LogLevel::All;
+            let is_on_trust = || view.is_taken_on_trust(place).unwrap_or(false);
+            if is_kept && is_on_trust() && !self.has_catalog(place.segment).unwrap_or(false) {
+                view.contents(place)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -20,7 +20,8 @@ use crate::session::{SessionLog, is_consolidation};
 
 /// Looks names up in what an incomplete session committed.
 pub(crate) struct Cursor<'a> {
-    merged: Merged<'a>,
+    /// None where nothing of it can be read now.
+    merged: Option<Merged<'a>>,
     head: Option<Row>,
     begun: bool,
     /// Why no more of it can be read.
@@ -31,17 +32,25 @@ pub(crate) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub fn new(merged: Merged<'a>) -> Self {
+        let merged = Some(merged);
         Self { merged, head: None, begun: false, failed: None, goes_on_with: Vec::new() }
+    }
+
+    /// In what cannot be read now, for that reason: the session fails by it.
+    pub fn unreadable(why: CatalogError) -> Self {
+        let (failed, goes_on_with) = (Some(why), Vec::new());
+        Self { merged: None, head: None, begun: true, failed, goes_on_with }
     }
 
     /// Whether all of it is encrypted, or nothing.
     pub fn is_all_encrypted(&self, encrypted: bool) -> bool {
-        self.merged.view.encrypted_alike(encrypted)
+        self.merged.as_ref().is_none_or(|merged| merged.view.encrypted_alike(encrypted))
     }
 
     fn advance(&mut self) {
         // Its end would say of all that comes after it that it is not there.
-        self.head = self.merged.next().unwrap_or_else(|e| {
+        let next = self.merged.as_mut().map_or(Ok(None), Merged::next);
+        self.head = next.unwrap_or_else(|e| {
             self.failed.get_or_insert(e);
             None
         });
@@ -54,9 +63,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Whether a row's contents, as far as they are on media, are of this version and of one state of their file.
-    fn can_be_gone_on_with(&self, row: &Row) -> bool {
-        let (overview, path) = (&self.merged.overview, row.entry.path());
-        let place = self.merged.view.segments.get(row.data.segment as usize);
+    fn can_be_gone_on_with(&self, merged: &Merged<'_>, row: &Row) -> bool {
+        let (overview, path) = (&merged.overview, row.entry.path());
+        let place = merged.view.segments.get(row.data.segment as usize);
         row.entry.kind == Kind::File
             && !row.entry.link
             && row.data == row.ordinal
@@ -65,12 +74,12 @@ impl<'a> Cursor<'a> {
             && !overview.is_replaced(&path, row.ordinal)
     }
 
-    fn base_row(&self, row: &Row) -> BaseRow {
-        let overview = &self.merged.overview;
+    fn base_row(&self, merged: &Merged<'_>, row: &Row) -> BaseRow {
+        let overview = &merged.overview;
         let complete = overview.is_complete(row);
         let e = &row.entry;
         let mut saved = Vec::new();
-        if !complete && self.can_be_gone_on_with(row) {
+        if !complete && self.can_be_gone_on_with(merged, row) {
             saved = saved_ranges(overview, row);
         }
         BaseRow {
@@ -109,7 +118,7 @@ impl BaseCursor for Cursor<'_> {
         if !self.begun {
             self.advance();
         }
-        while let Some(row) = &self.head {
+        while let (Some(row), Some(merged)) = (&self.head, &self.merged) {
             match path_order((&row.entry.dir, &row.entry.name), (dir, name)) {
                 Ordering::Less => {
                     if row.entry.kind != Kind::Tombstone {
@@ -118,7 +127,7 @@ impl BaseCursor for Cursor<'_> {
                     self.advance();
                 }
                 Ordering::Equal => {
-                    let base = self.base_row(row);
+                    let base = self.base_row(merged, row);
                     self.advance();
                     return Some(base);
                 }
@@ -187,11 +196,14 @@ pub(crate) fn resumable<'a>(
         return Ok(None);
     }
     // Where times prove nothing, checksums tell what an earlier run has.
-    let opened =
-        cell.add_keys(&mut view, false).and_then(|()| Ok(Merged::with_sums(view.into_rows())?));
+    let opened = match is_own {
+        false => cell.cursor_in(view),
+        true => cell
+            .add_keys(&mut view, false)
+            .and_then(|()| Ok(Cursor::new(Merged::with_sums(view.into_rows())?))),
+    };
     match opened {
-        Ok(merged) => {
-            let mut cursor = Cursor::new(merged);
+        Ok(mut cursor) => {
             cursor.goes_on_with = sessions.iter().map(|s| s.id).collect();
             Ok(Some(Resumed { version, parent, parent_started_us, cursor }))
         }

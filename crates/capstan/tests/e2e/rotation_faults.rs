@@ -340,3 +340,45 @@ fn a_tape_that_takes_more_and_is_write_protected_is_passed_over_and_named() {
         assert!(!status.stdout.contains("write-protected"), "{to}: {}", status.stdout);
     }
 }
+
+/// A set that had all its tapes goes on with those that are left where one is forgotten, as it does beside one that takes no turns.
+#[test]
+fn the_others_take_turns_after_a_tape_of_their_set_is_forgotten() {
+    let mut nights = office(3, "daily=3", true);
+    for n in 0..3 {
+        nights.night(day(n));
+    }
+    nights.run(day(2), 23, "media retire V00002L9 --no-copy").ok();
+    nights.night(day(3));
+    assert_eq!(nights.media[&day(3)], ["V00001L9"]);
+    nights.run(day(3), 23, "library export vtape:lib V00002L9 --location bin").ok();
+    nights.run(day(3), 23, "vtl take lib V00002L9").ok();
+    nights.run(day(3), 23, "media forget V00002L9").ok();
+    for n in 4..7 {
+        nights.night(day(n));
+        let words = "the daily set of pool 'office' has 2 of 3 media left";
+        let status = nights.run(day(n), 23, "status");
+        assert!(status.code == 5 && status.stdout.contains(words), "{}", status.stdout);
+    }
+    assert_ne!(nights.media[&day(5)], nights.media[&day(6)]);
+    // A new one takes the seat.
+    nights.run(day(6), 23, "vtl add-tape lib --barcode V00009L9").ok();
+    nights.run(day(6), 23, "library import vtape:lib").ok();
+    nights.night(day(7));
+    assert_eq!(nights.media[&day(7)], ["V00009L9"]);
+    let status = nights.run(day(7), 23, "status");
+    assert!(!status.stdout.contains("media left"), "{}", status.stdout);
+    nights.night(day(8));
+    let back = all_come_back(&nights, day(8));
+    assert!((6..9).all(|n| back.contains(&day(n))), "{back:?}");
+}
+
+/// A set that never had all its tapes takes none of those that it has before its time.
+#[test]
+fn a_set_that_lacks_tapes_from_the_first_asks_for_them() {
+    let mut nights = office(2, "daily=3", true);
+    nights.night(day(0));
+    nights.night(day(1));
+    let refused = nights.run(day(2), 22, "run office.toml");
+    assert!(refused.code != 0 && refused.stderr.contains("no usable medium"), "{}", refused.stderr);
+}

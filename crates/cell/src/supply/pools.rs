@@ -137,6 +137,7 @@ impl Cell {
                 shell_word(&other.name)
             )));
         }
+        self.forget_had_all(name)?;
         Ok(self.idb.delete_pool(name)?)
     }
 }

@@ -3,7 +3,7 @@
 //! A medium that is written no more has no seat: it is retired, poor, damaged, write-protected, not as it was written, or nothing could be written to it
 //! when that was tried last. One that is out of the house keeps its seat.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use capstan_devices::address::Address;
 use capstan_engine::message::shell_word;
@@ -17,6 +17,9 @@ use crate::request::Turn;
 
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;
+
+/// What the names of settings begin with that say of how many media a set had all, when one left it for good.
+const HAD_ALL: &str = "set-had-all:";
 
 /// A medium's place in a set that has all its media, or is to have them.
 #[derive(Debug, Clone, Copy)]
@@ -143,11 +146,19 @@ impl Cell {
             (*all, *taking) = (*all + 1, *taking + takes);
             media.push((medium.id, pool, set));
         }
+        let mut had_all = BTreeSet::new();
+        for (key @ (pool, set), (size, ..)) in &sets {
+            if self.had_all(pool, *set, *size)? {
+                had_all.insert(key.clone());
+            }
+        }
         for (id, pool, set) in media {
-            let Some((size, all, taking)) = sets.get(&(pool, set)) else { continue };
+            let key = (pool, set);
+            let Some((size, all, taking)) = sets.get(&key) else { continue };
             let size = i64::from(*size);
-            // As long as it has not all of them, others join.
-            let least = if *all < size { size } else { size.min(*taking) };
+            // As long as it has not had all of them, others join.
+            let had_all = *all >= size || had_all.contains(&key);
+            let least = if had_all { size.min(*taking) } else { size };
             seats.of.insert(id, Seat { set, least, most: size.max(*taking) });
         }
         Ok(seats)
@@ -192,13 +203,43 @@ impl Cell {
         })
     }
 
+    /// Whether a set had all its media, of that number, before some left it: those that are left take turns alone.
+    pub(super) fn had_all(&self, pool: &str, set: RotationSet, size: u32) -> Result<bool> {
+        let had = self.idb.setting(&had_all_of(pool, set))?;
+        Ok(had.and_then(|n| n.parse::<u32>().ok()).is_some_and(|n| n >= size))
+    }
+
+    /// Records that a medium leaves its set for good, if that has all its media now.
+    pub(crate) fn leaves_set(&self, medium: MediumId) -> Result<()> {
+        let Some((pool, set)) = self.set_of_medium(medium)? else { return Ok(()) };
+        let size = self.pool(&pool)?.size_of(set);
+        let mut all = 0;
+        for medium in self.idb.media()? {
+            let of = self.idb.management(medium.id)?;
+            all += u32::from(of.pool.as_ref() == Some(&pool) && of.rotation_set == Some(set));
+        }
+        if all >= size {
+            self.idb.put_setting(&had_all_of(&pool, set), &size.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Forgets of a pool that its sets had all their media.
+    pub(super) fn forget_had_all(&self, pool: &str) -> Result<()> {
+        for set in RotationSet::ALL {
+            self.idb.remove_setting(&had_all_of(pool, set))?;
+        }
+        Ok(())
+    }
+
     /// Of a pool whose media rotate: a set with fewer media that take turns than it is to have, if no other one joins it.
     pub(super) fn lacks_seats(&self, pool: &Pool, media: &[MediumInfo]) -> Result<Option<String>> {
         for set in RotationSet::ALL {
             let size = pool.size_of(set);
             let all = media.iter().filter(|m| m.management.rotation_set == Some(set));
             let (taking, others): (Vec<&MediumInfo>, Vec<_>) = all.partition(|m| has_seat(m));
-            let is_complete = taking.len() + others.len() >= size as usize;
+            let is_complete = taking.len() + others.len() >= size as usize
+                || size > 0 && self.had_all(&pool.name, set, size)?;
             if size == 0 || !is_complete || taking.len() >= size as usize {
                 continue;
             }
@@ -211,17 +252,25 @@ impl Cell {
                 true => "bring a blank tape to its library".to_owned(),
                 false => format!("add a free one with `capstan media init DEVICE --pool {name}`"),
             };
-            let take = if out.len() == 1 { "takes" } else { "take" };
+            let out = match out.len() {
+                0 => String::new(),
+                1 => format!("{} takes no turns, and ", out[0]),
+                _ => format!("{} take no turns, and ", out.join(", ")),
+            };
             return Ok(Some(format!(
-                "the {set} set of pool '{}' has {} of {size} media left, so it keeps fewer backups: {} {take} no turns, and no \
-                 free one is there for it; {blank}",
+                "the {set} set of pool '{}' has {} of {size} media left, so it keeps fewer backups: {out}no free one is there for \
+                 it; {blank}",
                 pool.name,
                 taking.len(),
-                out.join(", "),
             )));
         }
         Ok(None)
     }
+}
+
+/// Where it is recorded of a set.
+fn had_all_of(pool: &str, set: RotationSet) -> String {
+    format!("{HAD_ALL}{pool}#{set}")
 }
 
 #[cfg(test)]

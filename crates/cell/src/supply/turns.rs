@@ -5,7 +5,8 @@
 //! What is locked or protected by itself, what is an object's last, and what newer versions build on stays all the same: such a
 //! medium is passed over, and the next oldest comes.
 //!
-//! A medium that is written no more takes no turns, and another one has its seat. Only backups go by turns: what is copied has its old
+//! A medium that is written no more takes no turns, and another one has its seat. One that is forgotten leaves the set, and the others
+//! take turns, as they do beside one that is written no more. Only backups go by turns: what is copied has its old
 //! date, and would go before its time. What is copied off a medium of a set goes in its place ([`Turn::InPlaceOf`]).
 //!
 //! A medium of a set is enough for the set: what lies elsewhere, too, lets nothing of a set go unless it is at hand, and nothing in a set
@@ -75,7 +76,8 @@ impl Cell {
         }
         for ((pool, set), mut media) in sets {
             let size = pools.get(&pool).map_or(0, |pool| pool.size_of(set));
-            if size == 0 || media.len() < size as usize {
+            let has_had_all = media.len() >= size as usize || self.had_all(&pool, set, size)?;
+            if size == 0 || !has_had_all {
                 continue;
             }
             media.sort_unstable_by_key(|(last, medium)| (*last, medium.id.0));

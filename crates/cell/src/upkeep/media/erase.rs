@@ -220,6 +220,7 @@ impl Cell {
     }
 
     pub(crate) fn forget_erased(&self, medium: &Medium) -> Result<()> {
+        self.leaves_set(medium.id)?;
         self.forget_contents(medium)?;
         Ok(self.idb.remove_medium(medium.id)?)
     }

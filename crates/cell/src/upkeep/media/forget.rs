@@ -98,6 +98,7 @@ impl Cell {
         // What they have elsewhere goes by a prune, which knows of locks.
         let torn: Vec<VersionId> = torn.into_iter().collect();
         self.idb.expire(now_us(), &[], |_| (torn.clone(), ()))?;
+        self.leaves_set(medium.id)?;
         self.idb.forget_medium_contents(medium.id, &gone)?;
         self.idb.remove_medium(medium.id)?;
         let lost_now = self.idb.lost_versions()?.into_iter();

@@ -124,6 +124,7 @@ impl Cell {
                 )));
             }
         }
+        self.leaves_set(medium.id)?;
         self.idb.set_medium_pool(medium.id, pool, set)?;
         self.medium_info(&medium)
     }

@@ -3,8 +3,8 @@
 use capstan_cell::CellError;
 use capstan_cell::library::{self, DriveStatus, Exported, Inventoried, LibraryStatus, Moved};
 use capstan_devices::host::library::Seen;
-use capstan_engine::message::path_text;
-use capstan_idb::TapeIs;
+use capstan_engine::message::{path_text, shell_word};
+use capstan_idb::{Medium, TapeIs};
 use capstan_tape::changer::{Held, Place};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -45,6 +45,7 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
                 JsonList::all(&mut out, "tapes", &list, json_of_tape)?;
             } else {
                 out.text(&lines(&list))?;
+                out.text(&elsewhere(&list, &of.library.to_string()))?;
             }
         }
         LibraryCommand::Move { of, from, to } => {
@@ -251,6 +252,40 @@ fn lines(list: &[Inventoried]) -> String {
     table(head, list.iter().map(row).collect())
 }
 
+/// Which medium a tape may be that has its barcode in another library, and how that is found out.
+fn may_be(medium: &Medium, tape: &str) -> String {
+    let of = medium.device.split("?tape=").next().unwrap_or_default();
+    format!(
+        "medium '{}' of {} has that barcode and is not there: `capstan import {}` makes it known here if it is that one",
+        path_text(medium.label.as_bytes()),
+        path_text(of.as_bytes()),
+        shell_word(tape)
+    )
+}
+
+/// A line per tape that may be a medium of another library; of many how all are looked at.
+fn elsewhere(list: &[Inventoried], library: &str) -> String {
+    let all: Vec<_> = list.iter().filter_map(|i| Some((i, i.elsewhere.as_ref()?))).collect();
+    match all.len() {
+        0..=3 => {
+            let tape = |i: &Inventoried| format!("{library}?tape={}", i.tape.barcode);
+            let line = |(i, other): &(&Inventoried, &Medium)| {
+                format!("{}: {}\n", barcode(&i.tape), may_be(other, &tape(i)))
+            };
+            all.iter().map(line).collect()
+        }
+        n => format!(
+            "{n} tapes have barcodes of media of other libraries that are not there: `capstan import {}` makes known here those that \
+             are these media\n",
+            shell_word(library)
+        ),
+    }
+}
+
+fn json_of_elsewhere(medium: &Medium) -> Value {
+    json!({ "id": medium.id.to_string(), "label": medium.label, "device": medium.device })
+}
+
 fn state(tape: &Inventoried) -> String {
     match &tape.known {
         _ if let Some(uses) = &tape.uses => match (uses.left, uses.used) {
@@ -295,6 +330,7 @@ fn json_of_tape(i: &Inventoried) -> Value {
         "uses_left": i.uses.and_then(|uses| uses.left),
         "known": known,
         "among": i.among,
+        "elsewhere": i.elsewhere.as_ref().map(json_of_elsewhere),
         "seen": i.seen.as_ref().map(|seen| json!({
             "is": seen.is.as_str(),
             "detail": seen.detail,
@@ -315,22 +351,31 @@ fn say(out: &mut Output, of: &OfLibrary, moved: &Moved) -> Result<(), Failure> {
 struct Told {
     lines: Lines,
     json: bool,
+    library: String,
 }
 
 impl Told {
     fn of(global: &Global, of: &OfLibrary) -> Self {
-        Self { lines: Lines::of(&global.devices, of.json, "moved"), json: of.json }
+        let lines = Lines::of(&global.devices, of.json, "moved");
+        Self { lines, json: of.json, library: of.library.to_string() }
     }
 
     fn tell(&mut self, tape: &Exported) {
         if self.json {
             let mut json = json_of_move(&tape.moved);
             json["label"] = tape.label.clone().into();
+            json["elsewhere"] = tape.elsewhere.as_ref().map(json_of_elsewhere).into();
             return self.lines.row(&json);
         }
         let label = match &tape.label {
             Some(label) => format!(" (medium '{label}')"),
-            None => " (not known here)".to_owned(),
+            None => match &tape.elsewhere {
+                None => " (not known here)".to_owned(),
+                Some(other) => {
+                    let tape = format!("{}?tape={}", self.library, tape.moved.barcode);
+                    format!(" (not known here; {})", may_be(other, &tape))
+                }
+            },
         };
         self.lines.put(|out, _| {
             out.text(&format!("{}{label}\n", sentence(&tape.moved)))?;

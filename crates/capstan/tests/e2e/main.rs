@@ -110,6 +110,7 @@ mod rait_vault;
 mod read_errors;
 mod reconnects;
 mod refusals;
+mod renamed_library;
 mod repair;
 mod replaced;
 mod restore_some;

@@ -422,9 +422,10 @@ pub(crate) fn all_away(cell: &Cell, away: Vec<CellError>) -> Option<CellError> {
 fn exported(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
     let where_to = crate::media::exported(idb, medium.id).ok().flatten()?;
     let back = match medium.device.parse() {
-        Ok(Address::Tape(TapeAddress { library, tape: Some(_), .. })) => {
-            format!("`capstan library import {}`", shell_word(library.to_string()))
-        }
+        Ok(Address::Tape(TapeAddress { library, tape: Some(barcode), .. })) => format!(
+            "`capstan library import {}`; in a library of another name `capstan import 'LIBRARY?tape={barcode}'`",
+            shell_word(library.to_string())
+        ),
         Ok(array @ Address::Array(_)) if array.tapes().iter().any(|tape| tape.tape.is_some()) => {
             "`capstan library import` its tapes".to_owned()
         }

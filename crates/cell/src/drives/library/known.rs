@@ -12,7 +12,7 @@ use crate::Cell;
 use crate::drives::uses::Uses;
 use crate::error::{CellError, Result};
 use crate::media::libraries::may_travel;
-use crate::media::{MediumInfo, MediumState};
+use crate::media::{Libraries, MediumInfo, MediumState, tape_away};
 
 /// A tape in its place, and what is known of it.
 #[derive(Debug, Clone)]
@@ -23,6 +23,8 @@ pub struct Inventoried {
     pub known: Option<KnownTape>,
     /// The labels of the media of which it is one, where several are recorded there.
     pub among: Vec<String>,
+    /// Where this cell knows of no medium on it: one that has its barcode in another library, and is not there.
+    pub elsewhere: Option<Medium>,
     /// Of one that cleans drives: how far it is used up.
     pub uses: Option<Uses>,
     /// What was found on it, where this cell knows of no medium there.
@@ -51,6 +53,8 @@ pub struct Exported {
     pub moved: Moved,
     /// The label of its medium, which is recorded as exported now; nothing where this cell knows of none.
     pub label: Option<String>,
+    /// Then a medium that has its barcode in another library, and is not there.
+    pub elsewhere: Option<Medium>,
 }
 
 impl Cell {
@@ -92,7 +96,9 @@ impl Cell {
                     Some(Uses { left: left.or(recorded.left), ..recorded })
                 }
             };
-            Ok(Inventoried { tape, known, among, uses, seen })
+            let may_be = is_unknown && uses.is_none() && seen.is_none();
+            let elsewhere = if may_be { self.absent_with(name, &tape.barcode)? } else { None };
+            Ok(Inventoried { tape, known, among, elsewhere, uses, seen })
         });
         inventoried.collect()
     }
@@ -116,7 +122,12 @@ impl Cell {
             if let Some(medium) = medium {
                 self.tape_is_back(medium, name, &moved.barcode)?;
             }
-            on(&Exported { moved, label: medium.map(|medium| medium.label.clone()) });
+            let elsewhere = match medium {
+                Some(_) => None,
+                None => self.absent_with(name, &moved.barcode)?,
+            };
+            let label = medium.map(|medium| medium.label.clone());
+            on(&Exported { moved, label, elsewhere });
             count += 1;
             Ok::<_, CellError>(())
         };
@@ -206,9 +217,33 @@ impl Cell {
                 };
                 self.record_export(medium, Some(&tape), location)?;
             }
-            on(&Exported { moved, label: medium.map(|medium| medium.label.clone()) });
+            let label = medium.map(|medium| medium.label.clone());
+            on(&Exported { moved, label, elsewhere: None });
         }
         Ok(())
+    }
+
+    /// A medium that has a barcode in another library, and is not there: it may be the tape with that barcode here, where the library got
+    /// another name.
+    fn absent_with(&self, library: &LibraryName, barcode: &str) -> Result<Option<Medium>> {
+        let mut libraries = Libraries::new();
+        for medium in self.idb.media()? {
+            let Ok(device) = medium.device.parse::<Address>() else { continue };
+            let mut is_it = |tape: TapeAddress| {
+                let is_other = tape.library.resolved() != library.resolved();
+                let has_it = !barcode.is_empty() && tape.tape.as_deref() == Some(barcode);
+                is_other && has_it && self.tape_is_away(tape, &mut libraries)
+            };
+            if device.tapes().into_iter().any(&mut is_it) {
+                return Ok(Some(medium));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a tape is not in its library, or that cannot be asked.
+    fn tape_is_away(&self, tape: TapeAddress, libraries: &mut Libraries) -> bool {
+        tape_away(&self.devices, &Address::Tape(tape), libraries).is_some()
     }
 
     /// The media that may be in a library, by barcode.

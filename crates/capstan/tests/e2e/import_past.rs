@@ -57,7 +57,7 @@ fn an_import_of_a_library_passes_over_what_cannot_be_read() {
             plan(dir, Some(1), &all.join(","));
         }),
         ("the drive reads no more of it", &|dir| {
-            let all: Vec<_> = (8..24).map(|n| format!("read:{n}=error")).collect();
+            let all: Vec<_> = (4..41).map(|n| format!("read:{n}=error")).collect();
             plan(dir, Some(1), &all.join(","));
         }),
         ("the drive goes", &|dir| plan(dir, Some(1), "read:20=offline")),

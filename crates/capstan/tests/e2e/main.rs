@@ -58,6 +58,7 @@ mod inputs_on_tape;
 mod kept_links;
 mod kernel_drivers;
 mod keys;
+mod killed_restore;
 mod kills;
 mod known_damage;
 mod known_stays;

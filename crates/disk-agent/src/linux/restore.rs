@@ -129,6 +129,18 @@ impl AsFd for DirFd {
     }
 }
 
+/// The names in a directory, without `.` and `..`.
+pub fn names_in(dir: &DirFd) -> Result<Vec<CString>, Errno> {
+    let mut names = Vec::new();
+    for entry in fs::Dir::read_from(&dir.fd)? {
+        let name = entry?.file_name().to_owned();
+        if ![c".", c".."].contains(&name.as_c_str()) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
 const DIR: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 const DIR_PLACE: OFlags = DIR.union(OFlags::PATH);
 

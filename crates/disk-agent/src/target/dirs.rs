@@ -110,7 +110,11 @@ impl DirCache {
                 break dir;
             }
             match sys::open_beneath(&target.root.fd, prefix) {
-                Ok(fd) => break Arc::new(Dir::existing(fd, prefix.to_vec())),
+                Ok(fd) => {
+                    let dir = Dir::existing(fd, prefix.to_vec());
+                    target.sweep(&dir);
+                    break Arc::new(dir);
+                }
                 Err(Errno::NOENT) if missing == Missing::Make => to_make.push(end),
                 Err(e) => return Err(not_opened(target, prefix, e)),
             }

@@ -18,6 +18,7 @@ mod dirs;
 mod error;
 mod file;
 mod ids;
+mod leftovers;
 mod meta;
 mod names;
 mod node;
@@ -38,10 +39,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::linux::restore as sys;
 use beside::Beside;
 use dirs::Dir;
+use leftovers::Leftovers;
 
 pub use error::{ShownPath, TargetError};
 pub use file::OpenFile;
 pub use ids::IdMap;
+pub use leftovers::Mark;
 pub use names::{check_link_text, check_path};
 pub use tally::{Tally, TallyTotals};
 pub use worker::{Created, Made, Worker};
@@ -85,6 +88,9 @@ pub struct Target {
     made: Mutex<HashSet<u64>>,
     hasher: RandomState,
     temporary_names: AtomicU64,
+    /// What names have that are given to what is written beside something.
+    mark: Mark,
+    leftovers: Leftovers,
     beside: Beside,
 }
 
@@ -112,6 +118,8 @@ impl Target {
             made: Mutex::default(),
             hasher: RandomState::new(),
             temporary_names: AtomicU64::new(0),
+            mark: Mark::drawn(),
+            leftovers: Leftovers::default(),
             beside: Beside::default(),
         })
     }

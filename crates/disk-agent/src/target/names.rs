@@ -1,7 +1,6 @@
 //! Names from the medium, which nobody vouches for: what is no plain name is refused.
 
 use std::ffi::{CStr, CString};
-use std::hash::BuildHasher;
 
 use capstan_format::entry::join;
 
@@ -72,11 +71,9 @@ pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A name for what is written beside something. What an earlier restore left that was killed has others: a number of a process comes
-/// again, in a container with each.
+/// A name for what is written beside something. What an earlier restore left that was killed has others.
 pub(super) fn temporary_name(target: &Target) -> Result<CString, Errno> {
-    let name = format!(".capstan-{:016x}", target.hasher.hash_one(target.next_temporary()));
-    CString::new(name).map_err(|_| Errno::INVAL)
+    CString::new(target.mark.name(target.next_temporary())).map_err(|_| Errno::INVAL)
 }
 
 #[cfg(test)]

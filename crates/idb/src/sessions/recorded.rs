@@ -176,6 +176,17 @@ impl Idb {
         })
     }
 
+    /// The last restores that came to no end, and said nothing of that: their processes are gone.
+    pub fn killed_restores(&self) -> Result<Vec<SessionId>> {
+        const LAST: i64 = 1000;
+        self.read(format_args!("list the sessions"), async |conn| {
+            let sql = "SELECT * FROM sessions WHERE kind = 'restore' AND status = $1 AND report IS NULL \
+                       ORDER BY begin_order DESC, started_us DESC LIMIT $2";
+            let query = sql::query(sql).bind(Status::Incomplete.as_str()).bind(LAST);
+            query.fetch_all(conn).await?.iter().map(|row| Ok(session(row)?.id)).collect()
+        })
+    }
+
     /// When each backup that completed was begun, in the order in which they were; also of those whose versions are gone, as long as
     /// they are on record. In microseconds since 1970.
     pub fn backup_times(&self) -> Result<Vec<i64>> {

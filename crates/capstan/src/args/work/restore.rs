@@ -34,7 +34,9 @@ left out with it. A PATH that you name is restored whatever patterns say. --incl
 it. A pattern without effect is reported.
 
 An existing file stays until the whole new file was written beside it (as .capstan-…), which takes
-room for both. It is not replaced if the backup does not have all contents.
+room for both. It is not replaced if the backup does not have all contents. A restore that is killed
+leaves the file beside it. The next restore from this home into that directory removes it; other
+homes leave it, and you may remove it when no restore runs.
 
 --list prints each path that would be restored with its bytes, and a total, and restores nothing.
 It needs no target, and lists what --into would restore. --overwrite if-different and if-newer

@@ -1,11 +1,11 @@
 //! A restore into a directory, or in place.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::version::Overview;
 use capstan_disk_agent::restore::Files;
-use capstan_disk_agent::target::{Target, TargetOptions};
+use capstan_disk_agent::target::{Mark, Target, TargetOptions};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
@@ -54,7 +54,8 @@ impl Cell {
         log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Sampled> {
-        let target = open_target(&of, run)?;
+        let target = open_target(&of, run)?
+            .marked(Mark::of_session(run.session.id.0), self.dead_restores()?);
         let (arc, turn, view) = (of.arc, of.turn, of.view);
         if arc.is_none() {
             run.record_begin()?;
@@ -97,6 +98,7 @@ impl Cell {
         if status == Status::Completed && restore.hurt.lock().is_empty() {
             report.notes.extend(self.note_read_soundly(view, &restore.scope)?);
         }
+        report.notes.extend(leftovers_text(target.leftovers_removed()));
         view.media.say_problems(log);
         view.media.say_replicas(log, &mut report);
         let alone = || (self.devices.take_sessions(), true);
@@ -133,6 +135,21 @@ impl Cell {
         };
         watch::watched(&watched, || prepared.and_then(|_| restore.run(workers)))
     }
+}
+
+impl Cell {
+    /// Marks of the restores of this home that were killed: what they wrote beside files that they were to replace may lie there still.
+    fn dead_restores(&self) -> Result<HashSet<Mark>> {
+        Ok(self.idb.killed_restores()?.into_iter().map(|id| Mark::of_session(id.0)).collect())
+    }
+}
+
+/// What a report says of files of killed restores that were removed.
+fn leftovers_text(n: u64) -> Option<String> {
+    let files = if n == 1 { "file" } else { "files" };
+    (n > 0).then(|| {
+        format!("{n} {files} that a killed restore left beside what it was to replace (.capstan-…) were removed")
+    })
 }
 
 /// Opens the directory that takes the files, and refuses one that has no room or cannot hold them.

@@ -108,7 +108,7 @@ pub struct NotOnMedia {
     pub why: String,
     /// Whether a medium is at hand and damaged, or has something else in its place: to ask in another way is of no help.
     pub is_damage: bool,
-    /// Whether they may give it another time: a medium is away, or others have it.
+    /// Whether they may give it another time: a medium is away, or cannot be read now.
     pub is_passing: bool,
 }
 

@@ -113,6 +113,30 @@ fn a_base_that_cannot_be_read_to_its_end_fails_the_session() {
     comes_back(&lab, "t", &lab.path("tree"));
 }
 
+/// The same where the catalog is gone: no full is made in passing while the tape is away. When it is back, and its only drive is the one
+/// that is written with, one full is made.
+#[test]
+fn names_that_are_away_with_their_tape_make_no_full_in_passing() {
+    let lab = Lab::new();
+    Library::create(&lab.path("vtl"), &library_of(1, 5), 5).unwrap();
+    tree(&lab, 3);
+    night(&lab, 0);
+    is_silent_incremental(&night(&lab, 1));
+    lab.run(["library", "export", "vtape:vtl", "V00001L9", "--location", "bank"]).ok();
+    swap(&lab, "V00001L9", "CLN901L9");
+    lab.sh("rm home/catalogs/*.catalog");
+    for _ in 0..2 {
+        let failed = lab.backup(["tree", "--to", "vtape:vtl", "--name", "t"]);
+        assert_eq!((&failed["method"], &failed["status"]), (&"incr".into(), &"failed".into()));
+        assert!(failed["errors"].to_string().contains("base-unreadable"), "{failed:#}");
+    }
+    swap(&lab, "CLN901L9", "V00001L9");
+    lab.run(["library", "import", "vtape:vtl"]).ok();
+    assert_eq!(night(&lab, 2)["method"], "full");
+    is_silent_incremental(&night(&lab, 3));
+    comes_back(&lab, "t", &lab.path("tree"));
+}
+
 /// The same where the tape is at hand and has the names no more, either: they are lost, so a full backup is made, and says why. What
 /// builds on them is damaged from then on, so no rule gives up the last whole version for its sake.
 #[test]

@@ -119,7 +119,7 @@ impl ContentsOnMedia for OpenMedia<'_> {
         self.contents_on_media(place).map_err(|e| NotOnMedia {
             why: chain(&e),
             is_damage: matches!(e, CellError::Read(_) | CellError::Unfinished(_)),
-            is_passing: e.away().is_some() || e.is_out_of_reach(),
+            is_passing: e.away().is_some(),
         })
     }
 }

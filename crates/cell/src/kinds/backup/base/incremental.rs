@@ -280,23 +280,18 @@ impl Cell {
         })
     }
 
-    /// Looks names up in a version that is built on. An error if some of its names are lost. What cannot be read now and may be read
-    /// another time fails the session instead: each night would be a full one until then.
+    /// Looks names up in a version that is built on. An error if some of its names are lost. What the home should have, and can be read
+    /// another time only, as its medium is away, fails the session instead: a full in passing would surprise. Where its drive is busy, as
+    /// in a library of one drive each night, a full is made, once.
     pub(super) fn cursor_in<'a>(&'a self, mut view: VersionView<'a>) -> Result<Cursor<'a>> {
-        let passing = |e| match e {
-            CatalogError::NoCatalog { ref away, .. } if away.is_passing => Ok(e),
-            e => Err(CellError::from(e)),
-        };
         self.add_keys(&mut view, false)?;
         if let Err(e) = self.look_at_names(&view) {
-            return Ok(Cursor::unreadable(passing(e)?));
+            let is_passing = matches!(&e, CatalogError::NoCatalog { away, .. } if away.is_passing);
+            return if is_passing { Ok(Cursor::unreadable(e)) } else { Err(e.into()) };
         }
-        if let Some(e) = view.media.names_lost() {
-            return Err(e);
-        }
-        match Merged::with_sums(view.into_rows()) {
-            Ok(merged) => Ok(Cursor::new(merged)),
-            Err(e) => Ok(Cursor::unreadable(passing(e)?)),
+        match view.media.names_lost() {
+            Some(e) => Err(e),
+            None => Ok(Cursor::new(Merged::with_sums(view.into_rows())?)),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use capstan_engine::frames::Place;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, StreamId};
 use capstan_idb::{Idb, Segment, StreamPart, Version};
 
@@ -33,9 +34,6 @@ pub struct SegmentPlace {
     /// Of its copies those that lack frames of it, and how many: they stand for no original.
     pub lacking: Vec<(SegmentId, u64)>,
 }
-
-/// One place of a segment's data: itself on a medium, or a copy of it.
-pub type Place = (SegmentId, MediumId, SegmentNumber);
 
 impl SegmentPlace {
     /// Leaves out places on other media than these.

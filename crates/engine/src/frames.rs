@@ -6,8 +6,11 @@
 //! media, and the media agent no keys.
 
 use capstan_format::frame::FrameHeader;
-use capstan_format::id::{MediumId, StreamId};
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId};
 use capstan_format::record::SessionLabel;
+
+/// One place of a segment's data: itself on a medium, or a copy of it.
+pub type Place = (SegmentId, MediumId, SegmentNumber);
 
 /// A frame as it is stored. Its checksum was checked, if it has one.
 pub struct StoredFrame<'f> {

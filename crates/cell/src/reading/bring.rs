@@ -5,9 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_catalog::places::SegmentPlace;
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::operator::Asked;
+use capstan_engine::frames::Place;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_idb::Idb;
 

@@ -6,14 +6,15 @@ use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
 use capstan_disk_agent::restore::{Bytes, Contents, ContentsKeys};
-use capstan_engine::frames::Lack;
 use capstan_engine::meter::{Lap, Meters};
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::id::StreamId;
 use capstan_format::keys::Purpose;
+use capstan_media_agent::serve::anywhere::AnyFrames;
+use capstan_media_agent::serve::gap;
 
 use crate::error::{CellError, Result};
-use crate::reading::random::{AnyFrames, Spans};
+use crate::reading::away_data::AwayData;
 use crate::reading::version::VersionView;
 
 /// Streams of which a frame is kept.
@@ -67,6 +68,7 @@ pub(crate) struct FileContents<'a> {
     /// Parts of files that are stored in parts, by path.
     parts: HashMap<Vec<u8>, Vec<Piece>>,
     frames: AnyFrames<'a>,
+    away: AwayData<'a>,
     contents: Contents<'a>,
     lap: Lap,
 }
@@ -125,9 +127,9 @@ impl<'a> FileContents<'a> {
                 })?;
             }
         }
-        let frames = AnyFrames::new(view, Spans::of(&view.segments));
+        let (frames, away) = (AnyFrames::new(view, view.spans()), AwayData::of(view, view.spans()));
         let contents = Contents::new(contents_keys(&view.keys), STREAMS);
-        Ok(Self { parts, frames, contents, lap: Lap::start() })
+        Ok(Self { parts, frames, away, contents, lap: Lap::start() })
     }
 
     /// Has what reading takes counted there.
@@ -157,10 +159,10 @@ impl<'a> FileContents<'a> {
         let size = overview.cut_at(row).unwrap_or(row.entry.size);
         for piece in up_to(self.pieces(row)?, size) {
             let Some((stream, logical)) = piece.at else {
-                lost.get_or_insert_with(crate::reading::random::missing);
+                lost.get_or_insert_with(|| gap().into());
                 continue;
             };
-            if let Some(away) = self.frames.away(stream, logical, piece.len)? {
+            if let Some(away) = self.away.why(stream, logical, piece.len)? {
                 return Err(away);
             }
             let why = self.frames.backed(stream, logical, piece.len, &mut |behind, len| {
@@ -174,7 +176,7 @@ impl<'a> FileContents<'a> {
                     _ => pieces.push(Piece { offset, len, at: Some((stream, at)) }),
                 }
             });
-            lost = lost.or(why);
+            lost = lost.or(why.map(CellError::from));
         }
         let len = match &lost {
             None => size,
@@ -260,10 +262,7 @@ impl<'a> FileContents<'a> {
                     each(Chunk::Zeros(n))?;
                     n
                 }
-                Bytes::Lacking(_, Lack::Away { medium, why, text }) => {
-                    return Err(CellError::Away { medium, why, text });
-                }
-                Bytes::Lacking(_, why) => return Err(CellError::Unfinished(why.text().to_owned())),
+                Bytes::Lacking(_, why) => return Err(why.into()),
             };
         }
         Ok(())

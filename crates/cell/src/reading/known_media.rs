@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_catalog::places::Place;
 use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_devices::medium::OpenMedium;
+use capstan_engine::frames::Place;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_idb::Idb;
@@ -45,6 +45,8 @@ pub(crate) struct OpenMedia<'a> {
     pub(crate) poor: Mutex<Vec<SegmentId>>,
     /// Places at which damage was found, and recorded.
     hurt: Mutex<Vec<Place>>,
+    /// Segments of which a frame was damaged in the place that comes first.
+    pub(crate) hurt_segments: Mutex<HashSet<u32>>,
     /// What media lack that are not as they were last written.
     lacking: Mutex<HashMap<MediumId, HashSet<SegmentId>>>,
     /// Media that segments were opened on, in that order.
@@ -64,6 +66,7 @@ impl<'a> OpenMedia<'a> {
             replicas: Mutex::default(),
             poor: Mutex::default(),
             hurt: Mutex::default(),
+            hurt_segments: Mutex::default(),
             lacking: Mutex::default(),
             used: Mutex::default(),
             _reading: None,

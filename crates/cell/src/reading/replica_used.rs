@@ -1,6 +1,7 @@
 //! What was read elsewhere than where it was looked for first: whose turn comes because a medium is damaged, or away, is said.
 
-use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_catalog::places::SegmentPlace;
+use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 

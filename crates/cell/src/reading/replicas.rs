@@ -1,20 +1,19 @@
-//! Where a segment can be had: on its media, mirrors of each other, and in copies. What is damaged or missing on one is
-//! taken from another, frame by frame.
+//! Opening a segment where it can be had: on its media, mirrors of each other, and in copies.
 
 use std::io::BufReader;
 use std::sync::Arc;
 
 use capstan_catalog::NotOnMedia;
-use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::{ContentsFrom, ContentsOnMedia};
+use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
-use capstan_format::frame::FrameHeader;
-use capstan_format::id::{SegmentId, StreamId};
+use capstan_format::id::SegmentId;
 use capstan_media_agent::read::error::ReadError;
-use capstan_media_agent::read::frames::FrameReader;
 use capstan_media_agent::read::scan::scan_of;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_media_agent::serve::Opened;
 
 use crate::error::{CellError, Result, chain};
 use crate::reading::known_media::OpenMedia;
@@ -23,24 +22,16 @@ use crate::reading::version::VersionView;
 use crate::session::SessionLog;
 
 impl VersionView<'_> {
-    /// Opens the first place of a segment's data that can be, and says what lies where there.
-    pub fn open_data(&self, place: &SegmentPlace) -> Result<(SegmentReader, Arc<Contents>)> {
-        self.open_data_at(place).map(|(_, reader, contents)| (reader, contents))
-    }
-
-    /// The same, with that place.
-    pub fn open_data_at(
-        &self,
-        place: &SegmentPlace,
-    ) -> Result<(Place, SegmentReader, Arc<Contents>)> {
+    /// Opens the first place of a segment's data that can be opened.
+    pub fn open_data(&self, place: &SegmentPlace) -> Result<Opened> {
         let mut failed = None;
         for at in place.places() {
             match self.open_place(place, at) {
-                Ok((reader, contents)) => {
+                Ok(opened) => {
                     if let Some(e) = &failed {
                         self.media.note_replica(place, at, &|| chain(e), 0);
                     }
-                    return Ok((at, reader, contents));
+                    return Ok(opened);
                 }
                 Err(e) => {
                     let e = self.media.unread_or(at.1, e);
@@ -59,13 +50,14 @@ impl VersionView<'_> {
         }))
     }
 
+    /// Opens a segment's data at one of its places.
     pub(crate) fn open_place(
         &self,
         place: &SegmentPlace,
-        (segment, medium, number): Place,
-    ) -> Result<(SegmentReader, Arc<Contents>)> {
+        at @ (segment, medium, number): Place,
+    ) -> Result<Opened> {
         let there = self.media.medium_once(medium)?;
-        let reader = self.media.open_segment(&there, (segment, medium, number))?;
+        let reader = self.media.open_segment(&there, at)?;
         // A tape would have to go there; frames of another stream do not pass their checks there either.
         if !self.media.is_sequential(medium)?
             && there.segment_at(number).is_some_and(|found| found != segment)
@@ -77,13 +69,13 @@ impl VersionView<'_> {
             let contents = self.contents(place)?;
             // Rows may have been taken from a copy, where frames lie elsewhere.
             if contents.header.as_ref().is_none_or(|h| h.segment == segment) {
-                return Ok((reader, contents));
+                return Ok(Opened { at, reader, layout: contents });
             }
         }
         let read =
             || -> Result<_> { Ok((self.contents_of(segment, &reader)?, ContentsFrom::Medium)) };
-        let contents = self.kept_contents(segment, read)?.0;
-        Ok((reader, contents))
+        let layout = self.kept_contents(segment, read)?.0;
+        Ok(Opened { at, reader, layout })
     }
 
     /// What a segment holds by one of its places.
@@ -96,7 +88,7 @@ impl VersionView<'_> {
         {
             return Ok(Arc::new(contents));
         }
-        Ok(self.open_place(place, at)?.1)
+        Ok(self.open_place(place, at)?.layout)
     }
 
     /// What a segment holds: from the IDB's catalog, else from that at hand, else by reading all of it.
@@ -238,67 +230,4 @@ fn unreadable_names(path: &str, segment: SegmentId) -> CellError {
         "the names of segment {} cannot be read: {path} is damaged",
         segment.short()
     ))
-}
-
-/// Frames from the other places of a segment; the place that had one last is kept open.
-#[derive(Default)]
-pub(crate) struct Replicas {
-    open: Option<(Place, SegmentReader, Arc<Contents>)>,
-    /// Why a place could not be read that may have the frame which was asked for last, where nothing is wrong with what is there.
-    pub away: Option<CellError>,
-}
-
-impl Replicas {
-    /// The frame of a stream that has its logical byte `at`, from any place that has it undamaged; its stored bytes are
-    /// left in `stored`. `why` says what is wrong where it was looked for first; `good` judges it further.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a frame, why it is asked for, and what judges it"
-    )]
-    pub fn frame_at(
-        &mut self,
-        view: &VersionView<'_>,
-        place: &SegmentPlace,
-        stream: StreamId,
-        at: u64,
-        stored: &mut Vec<u8>,
-        why: &dyn Fn() -> String,
-        good: &mut dyn FnMut(&FrameHeader, &[u8]) -> bool,
-    ) -> Option<FrameHeader> {
-        let places = place.places();
-        self.away = None;
-        if places.len() < 2 {
-            return None;
-        }
-        let last = self.open.as_ref().map(|o| o.0).filter(|last| places.contains(last));
-        for at_place in last.into_iter().chain(places) {
-            if self.open.as_ref().is_none_or(|o| o.0 != at_place) {
-                let Ok((reader, contents)) = view.open_place(place, at_place) else { continue };
-                self.open = Some((at_place, reader, contents));
-            }
-            let Some((_, reader, contents)) = &self.open else { continue };
-            let Some(s) = contents.streams.iter().find(|s| s.stream == stream) else { continue };
-            let before = s.index.partition_point(|p| p.logical <= at);
-            let found = s.index[..before].iter().rev().find(|p| p.logical_frame);
-            let Some(found) = found else { continue };
-            let mut frames = FrameReader::of(reader, contents, stream);
-            let frame = frames.frame(found);
-            let frame = match frame {
-                Ok(frame) => frame,
-                Err(e) => {
-                    let e = view.media.note_unread(at_place, e);
-                    self.away = self.away.take().or_else(|| e.away().is_some().then_some(e));
-                    continue;
-                }
-            };
-            let (header, bytes) = frame;
-            if at < header.logical.saturating_add(header.length) && good(&header, bytes) {
-                stored.clear();
-                stored.extend_from_slice(bytes);
-                view.media.note_replica(place, at_place, why, 1);
-                return Some(header);
-            }
-        }
-        None
-    }
 }

@@ -1,6 +1,7 @@
 //! What of a version is at hand, or can be had: refused is what is not.
 
-use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_catalog::places::SegmentPlace;
+use capstan_engine::frames::Place;
 use capstan_format::id::MediumId;
 use std::collections::HashMap;
 
@@ -69,7 +70,7 @@ impl VersionView<'_> {
     /// Refuses a segment whose begin or end is not the one that is recorded there: it was cut short, or another one is in its
     /// place.
     fn whole_at(&self, place: &SegmentPlace, at: Place) -> Result<()> {
-        let (reader, _) = self.open_place(place, at)?;
+        let reader = self.open_place(place, at)?.reader;
         let (begin, end) = (reader.header()?.segment, reader.end()?.segment);
         match (begin, end) == (at.0, at.0) {
             true => Ok(()),

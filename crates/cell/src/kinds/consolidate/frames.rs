@@ -3,9 +3,9 @@
 use capstan_format::entry::{Entry, ExtentKind};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
+use capstan_media_agent::serve::spans::Spans;
 
 use crate::error::Result;
-use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 
 /// Segments whose index of one stream is kept.

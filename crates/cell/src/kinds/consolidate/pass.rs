@@ -4,25 +4,24 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use capstan_catalog::places::{Place, SegmentPlace};
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
-use capstan_format::catalog::{Contents, StreamContents};
+use capstan_format::catalog::StreamContents;
 use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::{KeyId, StreamId};
 use capstan_format::keys::Purpose;
 use capstan_format::record::SessionLabel;
 use capstan_media_agent::read::frames::FrameReader;
-use capstan_media_agent::read::segment::SegmentReader;
+use capstan_media_agent::serve::Opened;
+use capstan_media_agent::serve::replicas::{Replicas, Sought};
 use capstan_media_agent::transfer::{Cutter, Transfer};
 use capstan_media_agent::write::segment::{Heading, Owner};
 
 use super::live::{Live, Units};
 use crate::Cell;
-use crate::error::{Result, chain};
+use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
-use crate::reading::replicas::Replicas;
 use crate::reading::unread::told;
 use crate::reading::version::VersionView;
 use crate::session::SessionLog;
@@ -110,7 +109,7 @@ impl Sent {
 impl Pass<'_> {
     /// Passes all frames on that are worth it, and notes them in `live`. An error means that the target takes no more.
     pub fn run(&mut self, live: &mut Live) -> Result<std::result::Result<(), LinkClosed>> {
-        for place in &self.view.segments {
+        for (segment, place) in (0..).zip(&self.view.segments) {
             if self.stop.0.load(Relaxed) {
                 break;
             }
@@ -121,9 +120,9 @@ impl Pass<'_> {
             if !self.view.contents(place)?.streams.iter().any(has_live) {
                 continue;
             }
-            let (from, reader, contents) = self.view.open_data_at(place)?;
-            for s in &contents.streams {
-                if let Err(closed) = self.stream((place, from), &reader, &contents, s, live)? {
+            let opened = self.view.open_data(place)?;
+            for s in &opened.layout.streams {
+                if let Err(closed) = self.stream((segment, &opened), s, live)? {
                     return Ok(Err(closed));
                 }
             }
@@ -136,9 +135,7 @@ impl Pass<'_> {
 
     fn stream(
         &mut self,
-        (place, from): (&SegmentPlace, Place),
-        reader: &SegmentReader,
-        contents: &Contents,
+        (segment, opened): (u32, &Opened),
         s: &StreamContents,
         live: &mut Live,
     ) -> Result<std::result::Result<(), LinkClosed>> {
@@ -148,7 +145,7 @@ impl Pass<'_> {
         let mut out: Option<Cutter<'_>> = None;
         let source = self.meters.of(Stage::Source);
         let mut lap = Lap::start();
-        let mut spare_bytes = Vec::new();
+        let mut from_replica = Vec::new();
         for at in s.index.iter().filter(|p| p.logical_frame) {
             // What was begun is ended: a segment with less in it.
             if self.stop.0.load(Relaxed) {
@@ -158,33 +155,30 @@ impl Pass<'_> {
                 continue;
             }
             let wanted = live.bytes(s.stream, at.sequence);
-            let frames = frames.get_or_insert_with(|| FrameReader::of(reader, contents, s.stream));
+            let frames = frames
+                .get_or_insert_with(|| FrameReader::of(&opened.reader, &opened.layout, s.stream));
             let (header, stored) = match frames.frame(at) {
                 Ok(found) => found,
                 Err(e) => {
-                    let mut good = |h: &FrameHeader, _: &[u8]| h.sequence == at.sequence;
+                    let mut is_it = |h: &FrameHeader, _: &[u8]| h.sequence == at.sequence;
                     let view = self.view;
-                    let e = view.media.note_unread(from, e);
-                    let replica = self.replicas.frame_at(
-                        view,
-                        place,
-                        s.stream,
-                        at.logical,
-                        &mut spare_bytes,
-                        &|| chain(&e),
-                        &mut good,
-                    );
-                    let e = told(e, self.replicas.away.take());
+                    let e = view.media.note_unread(opened.at, e);
+                    let why = || chain(&e);
+                    let (stream, at_byte) = (s.stream, at.logical);
+                    let sought = Sought { segment, stream, at: at_byte, why: &why };
+                    let stored = &mut from_replica;
+                    let replica = self.replicas.frame(view, &sought, stored, &mut is_it);
+                    let e = told(e, self.replicas.take_away().map(CellError::from));
                     let Some(header) = replica else {
                         // It is no loss: nothing goes on without it.
                         if e.away().is_some() {
                             return Err(e);
                         }
-                        let what = format!("{}: frame {}", reader.path(), at.sequence);
+                        let what = format!("{}: frame {}", opened.reader.path(), at.sequence);
                         self.log.say(Code::Damaged, "media agent", &what, chain(&e));
                         continue;
                     };
-                    (header, &spare_bytes[..])
+                    (header, &from_replica[..])
                 }
             };
             let can_open = opens || !header.sealed;

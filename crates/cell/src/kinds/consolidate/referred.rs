@@ -9,7 +9,6 @@ use capstan_format::id::{StreamId, VersionId};
 use super::frames::{Frames, elsewhere};
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 
 /// Frames that are noted side by side.
@@ -57,7 +56,7 @@ impl Cell {
     /// read.
     pub(super) fn referred(&self, view: &VersionView<'_>) -> Result<Referred> {
         let mut referred = Referred::default();
-        let mut frames = Frames::new(view, Spans::of(&view.segments));
+        let mut frames = Frames::new(view, view.spans());
         for id in self.idb.with_dependants(&[view.version])? {
             let Some(version) = self.idb.version(id)?.filter(|_| id != view.version) else {
                 continue;

@@ -17,6 +17,8 @@ use capstan_format::id::{SessionId, StreamId, VersionId};
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{MediumHeader, SessionEnd, SessionLabel, StreamNames};
 use capstan_idb::{LogLevel, Session, Status, Version};
+use capstan_media_agent::serve::replicas::Replicas;
+use capstan_media_agent::serve::spans::Spans;
 use capstan_media_agent::transfer::Transfer;
 use capstan_media_agent::write::committed::{Committed, OnCommit};
 use capstan_media_agent::write::error::WriteError;
@@ -38,8 +40,6 @@ use crate::kinds::backup::{device_segment_size, key_json, record_commit, say_all
 use crate::media::WriteFailure;
 use crate::observe::Stop;
 use crate::reading::contents::FileContents;
-use crate::reading::random::Spans;
-use crate::reading::replicas::Replicas;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::Encrypt;
@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
             self.view(false)
         })?;
         let overview = Overview::with_replaced(&view)?;
-        let spans = Spans::of(&view.segments);
+        let spans = view.spans();
         let mut frames = Frames::new(&view, spans.clone());
         let referred = self.cell.referred(&view)?;
         let live = live::look(&view, &overview, &mut frames, referred)?;

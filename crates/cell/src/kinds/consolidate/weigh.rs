@@ -11,7 +11,6 @@ use super::frames::Frames;
 use super::live::{self, Live};
 use super::run::SEGMENT_SIZE;
 use crate::error::Result;
-use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 
 /// Most bytes that sealing adds to a frame.
@@ -42,7 +41,7 @@ impl Weight {
 /// Weighs a version. Keys of encrypted names must be in the view; frames whose contents do not open are passed on whole.
 pub(crate) fn weigh(view: &VersionView<'_>) -> Result<Weight> {
     let overview = Overview::with_replaced(view)?;
-    let mut frames = Frames::new(view, Spans::of(&view.segments));
+    let mut frames = Frames::new(view, view.spans());
     let live = live::look(view, &overview, &mut frames, view.cell.referred(view)?)?;
     weigh_live(view, &live)
 }

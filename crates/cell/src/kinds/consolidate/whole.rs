@@ -6,13 +6,12 @@ use capstan_idb::Session;
 
 use super::frames::{Frames, elsewhere};
 use crate::error::{CellError, Result};
-use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 
 /// Refuses a full of which rows are missing, or something that they name. `last` is its last session, which wrote all rows; keys of
 /// encrypted names must be in the view.
 pub(crate) fn refuse_lacking(view: &VersionView<'_>, last: &Session) -> Result<()> {
-    let mut frames = Frames::new(view, Spans::of(&view.segments));
+    let mut frames = Frames::new(view, view.spans());
     let (mut rows, mut lacking) = (0_u64, 0_u64);
     view.all_rows(&mut |s, row| -> Result<()> {
         let e = &row.entry;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use capstan_catalog::keys::VersionKeys;
-use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_catalog::places::SegmentPlace;
+use capstan_engine::frames::Place;
 use capstan_engine::meter::Meters;
 use capstan_format::id::{MediumId, SegmentId, SessionId};
 use capstan_format::record::{OtherEnd, SessionEnd};
@@ -32,7 +33,8 @@ use crate::supply::tapes::Supply;
 /// A segment to copy.
 pub(crate) struct Work<'a> {
     view: &'a VersionView<'a>,
-    place: &'a SegmentPlace,
+    /// Its number in that version.
+    segment: u32,
     /// Where the target has a copy already that lacks something: how many frames.
     lacks_there: Option<u64>,
     /// How sessions ended that it makes whole on the target.
@@ -41,8 +43,8 @@ pub(crate) struct Work<'a> {
 
 impl<'a> Work<'a> {
     /// A segment of a version.
-    pub fn of(view: &'a VersionView<'a>, place: &'a SegmentPlace) -> Self {
-        Self { view, place, lacks_there: None, ends: Vec::new() }
+    pub fn of(view: &'a VersionView<'a>, segment: u32) -> Self {
+        Self { view, segment, lacks_there: None, ends: Vec::new() }
     }
 }
 
@@ -52,13 +54,17 @@ impl Work<'_> {
         std::ptr::eq(self.view, view)
     }
 
+    fn place(&self) -> &SegmentPlace {
+        &self.view.segments[self.segment as usize]
+    }
+
     /// Where it can be read.
     pub fn places(&self) -> Vec<Place> {
-        self.place.places()
+        self.place().places()
     }
 
     fn bytes(&self) -> u64 {
-        self.place.bytes
+        self.place().bytes
     }
 }
 
@@ -141,7 +147,7 @@ impl Cell {
                     if stop.0.load(Relaxed) || copier.closed {
                         break;
                     }
-                    copier.segment(work.view, work.place, &work.ends, work.lacks_there);
+                    copier.segment(work.view, work.segment, &work.ends, work.lacks_there);
                     let done = last.iter().filter(|(_, last)| **last == at);
                     done.for_each(|(medium, _)| self.done_reading(*medium));
                 }
@@ -193,13 +199,13 @@ pub(crate) fn lacking<'a>(
 ) -> Vec<Work<'a>> {
     let mut works: Vec<Work<'a>> = Vec::new();
     for view in views {
-        for place in &view.segments {
+        for (segment, place) in (0..).zip(&view.segments) {
             let places = place.places();
             let there = places.iter().filter(|p| is_target(p.1)).map(|p| place.lacks_at(*p)).min();
             let lacks = there != Some(0);
-            let known = works.iter().any(|w: &Work<'_>| w.place.segment == place.segment);
+            let known = works.iter().any(|w: &Work<'_>| w.place().segment == place.segment);
             if lacks && !known && places.iter().any(|p| is_source(p.1)) {
-                works.push(Work { lacks_there: there, ..Work::of(view, place) });
+                works.push(Work { lacks_there: there, ..Work::of(view, segment) });
             }
         }
     }
@@ -215,7 +221,7 @@ pub(crate) fn add_ends(
     is_target: &dyn Fn(MediumId) -> bool,
 ) -> Result<()> {
     let at: HashMap<SegmentId, usize> =
-        works.iter().enumerate().map(|(at, work)| (work.place.segment, at)).collect();
+        works.iter().enumerate().map(|(at, work)| (work.place().segment, at)).collect();
     let segments: Vec<SegmentId> = at.keys().copied().collect();
     for version in cell.idb.versions_in_segments(&segments)? {
         let Some(version) = cell.idb.version(version)? else { continue };

@@ -1,11 +1,10 @@
 //! Copies one segment: each stream's frames in order, unchanged, checked on the way.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::batch::rows_of_stream;
-use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_catalog::places::SegmentPlace;
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
@@ -17,6 +16,8 @@ use capstan_format::index::FramePlace;
 use capstan_format::record::{OtherEnd, SessionEnds, StreamExtent};
 use capstan_media_agent::read::frames::FrameReader;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_media_agent::serve::Opened;
+use capstan_media_agent::serve::replicas::{Replicas, Sought};
 use capstan_media_agent::transfer::Transfer;
 use capstan_media_agent::write::segment::{Heading, Owner};
 
@@ -25,7 +26,6 @@ use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
 use crate::reading::away_files::AwaySegments;
 use crate::reading::losses::{Lost, Range};
-use crate::reading::replicas::Replicas;
 use crate::reading::unread::told;
 use crate::reading::version::VersionView;
 use crate::session::SessionLog;
@@ -62,16 +62,17 @@ impl<'a> Copier<'a> {
     pub fn segment(
         &mut self,
         view: &VersionView<'_>,
-        place: &SegmentPlace,
+        segment: u32,
         ends: &[OtherEnd],
         lacks_there: Option<u64>,
     ) {
-        let opened = view.open_data_at(place).and_then(|(at, reader, contents)| {
-            let heading = heading(self.cell, &contents)?;
-            Ok((Opened { view, place, at, reader, contents }, heading))
+        let place = &view.segments[segment as usize];
+        let opened = view.open_data(place).and_then(|opened| {
+            let heading = heading(self.cell, &opened.layout)?;
+            Ok((Source { view, place, segment, opened }, heading))
         });
-        let (opened, heading) = match opened {
-            Ok(opened) => opened,
+        let (source, heading) = match opened {
+            Ok(source) => source,
             Err(e) if self.away.take(&e, place.bytes) => return,
             Err(e) => {
                 let what = format!("segment {}", place.segment.short());
@@ -79,14 +80,14 @@ impl<'a> Copier<'a> {
                 return;
             }
         };
-        let contents = &opened.contents;
+        let contents = &source.opened.layout;
         // What is copied from lacks it, and so will the copy.
-        let before = place.lacks_at(opened.at);
+        let before = place.lacks_at(source.opened.at);
         if let Some(there) = lacks_there {
             let mut lost = Vec::new();
             let mut unread = None;
             let done = match before < there {
-                true => self.streams(&opened, false, &mut lost, &mut unread),
+                true => self.streams(&source, false, &mut lost, &mut unread),
                 false => Ok(()),
             };
             if unread.is_some_and(|e| self.away.take(&e, place.bytes)) {
@@ -95,7 +96,7 @@ impl<'a> Copier<'a> {
             let lacks = before + lost.len() as u64;
             if done.is_err() || lacks >= there {
                 self.lost_frames += lacks;
-                self.say_lacks(&opened, before, &lost);
+                self.say_lacks(&source, before, &lost);
                 return;
             }
         }
@@ -108,7 +109,7 @@ impl<'a> Copier<'a> {
         let (mut lost, mut unread) = (Vec::new(), None);
         let copied = || {
             self.transfer.begin(heading)?;
-            self.streams(&opened, true, &mut lost, &mut unread)?;
+            self.streams(&source, true, &mut lost, &mut unread)?;
             self.transfer.end_copy(ends, ended_us, before + lost.len() as u64)
         };
         // A segment that was stopped before its end is dropped, and the target takes more.
@@ -119,39 +120,40 @@ impl<'a> Copier<'a> {
         }
         self.closed = is_cut && !self.stop.0.load(Relaxed);
         self.lost_frames += before + lost.len() as u64;
-        self.say_lacks(&opened, before, &lost);
+        self.say_lacks(&source, before, &lost);
     }
 
     /// Says what lacks in a copy: so many frames that what it was copied from lacks as well, and what could not be read.
-    fn say_lacks(&self, opened: &Opened<'_>, before: u64, lost: &[Range]) {
+    fn say_lacks(&self, source: &Source<'_>, before: u64, lost: &[Range]) {
         if before > 0 {
             let text = format!(
                 "the copy lacks {before} frames, as what it was copied from is a copy that lacks them"
             );
-            self.log.say(Code::Damaged, "media agent", opened.reader.path(), text);
+            self.log.say(Code::Damaged, "media agent", source.opened.reader.path(), text);
         }
         if !lost.is_empty() {
-            self.say_lost(opened.view, &opened.contents, lost);
+            self.say_lost(source.view, &source.opened.layout, lost);
         }
     }
 
     /// Copies all streams of a segment, or only reads them: from tape, which passes by once, all at the same time.
     fn streams(
         &self,
-        opened: &Opened<'_>,
+        source: &Source<'_>,
         is_written: bool,
         lost: &mut Vec<Range>,
         unread: &mut Option<CellError>,
     ) -> std::result::Result<(), LinkClosed> {
-        let Opened { view, place, reader, contents, .. } = opened;
-        let streams: Vec<_> = contents.streams.iter().filter(|s| !s.index.is_empty()).collect();
+        let Source { view, place, opened, .. } = source;
+        let streams: Vec<_> =
+            opened.layout.streams.iter().filter(|s| !s.index.is_empty()).collect();
         let first = place.places().first().map(|(_, medium, _)| *medium);
         let on_tape =
             first.is_some_and(|medium| view.media.is_sequential(medium).is_ok_and(|on| on));
         let read = |s: &StreamContents, reader: &SegmentReader| {
             let mut hand = Hand {
                 of: self,
-                opened,
+                source,
                 is_written,
                 replicas: Replicas::default(),
                 stored: Vec::new(),
@@ -163,7 +165,7 @@ impl<'a> Copier<'a> {
         };
         if !on_tape || streams.len() < 2 {
             return streams.into_iter().try_for_each(|s| {
-                let (done, mut of, away) = read(s, reader);
+                let (done, mut of, away) = read(s, &opened.reader);
                 lost.append(&mut of);
                 *unread = unread.take().or(away);
                 done
@@ -175,9 +177,7 @@ impl<'a> Copier<'a> {
             let start = |s| {
                 // Each has a place of its own on the tape. One that cannot be opened again has none.
                 let own = view.open_data(place).ok();
-                beside(scope, "stream", move || {
-                    read(s, own.as_ref().map_or(reader, |(own, _)| own))
-                })
+                beside(scope, "stream", move || read(s, &own.as_ref().unwrap_or(opened).reader))
             };
             let running: Vec<_> = streams.into_iter().map(start).collect();
             running.into_iter().map(Beside::join).collect()
@@ -218,18 +218,17 @@ impl<'a> Copier<'a> {
 }
 
 /// A segment that is copied, where it was opened.
-struct Opened<'a> {
+struct Source<'a> {
     view: &'a VersionView<'a>,
     place: &'a SegmentPlace,
-    at: Place,
-    reader: SegmentReader,
-    contents: Arc<Contents>,
+    segment: u32,
+    opened: Opened,
 }
 
 /// Copies one stream of a segment.
 struct Hand<'a> {
     of: &'a Copier<'a>,
-    opened: &'a Opened<'a>,
+    source: &'a Source<'a>,
     is_written: bool,
     replicas: Replicas,
     stored: Vec<u8>,
@@ -245,10 +244,10 @@ impl Hand<'_> {
         reader: &SegmentReader,
         s: &StreamContents,
     ) -> std::result::Result<(), LinkClosed> {
-        let Opened { view, place, at: from, contents, .. } = self.opened;
-        let extent = extent_of(contents, s);
+        let Source { view, segment, opened, .. } = self.source;
+        let extent = extent_of(&opened.layout, s);
         let owner = Owner { version: extent.version, sparse: extent.sparse };
-        let mut frames = FrameReader::of(reader, contents, s.stream);
+        let mut frames = FrameReader::of(reader, &opened.layout, s.stream);
         let position = s.index.first().and_then(|first| frames.position_of(first)).unwrap_or(0);
         let begin = || self.of.transfer.stream(s.stream, owner, position, extent.rows);
         let mut out = self.is_written.then(begin);
@@ -269,11 +268,11 @@ impl Hand<'_> {
                 Err(e) => {
                     let e = match self.of.stop.0.load(Relaxed) {
                         true => e.into(),
-                        false => view.media.note_unread(*from, e),
+                        false => view.media.note_unread(opened.at, e),
                     };
                     let why = || chain(&e);
-                    let mended = self.mended(view, place, s, frame, &why);
-                    let e = told(e, self.replicas.away.take());
+                    let mended = self.mended(view, *segment, s, frame, &why);
+                    let e = told(e, self.replicas.take_away().map(CellError::from));
                     let Some(header) = mended else {
                         if e.away().is_some() {
                             self.unread = Some(e);
@@ -303,16 +302,15 @@ impl Hand<'_> {
     fn mended(
         &mut self,
         view: &VersionView<'_>,
-        place: &SegmentPlace,
+        segment: u32,
         s: &StreamContents,
         at: &FramePlace,
         why: &dyn Fn() -> String,
     ) -> Option<FrameHeader> {
         if at.logical_frame {
-            let mut good = |header: &FrameHeader, _: &[u8]| header.sequence == at.sequence;
-            let stored = &mut self.stored;
-            let (replicas, stream) = (&mut self.replicas, s.stream);
-            return replicas.frame_at(view, place, stream, at.logical, stored, why, &mut good);
+            let mut is_it = |header: &FrameHeader, _: &[u8]| header.sequence == at.sequence;
+            let sought = Sought { segment, stream: s.stream, at: at.logical, why };
+            return self.replicas.frame(view, &sought, &mut self.stored, &mut is_it);
         }
         let meta = s.label_frame.iter().chain(&s.names).chain(&s.batches).chain(&s.sums);
         let found: Option<&RawFrame> = meta.into_iter().find(|f| f.header.sequence == at.sequence);

@@ -4,14 +4,16 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::keys::VersionKeys;
-use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_catalog::places::SegmentPlace;
 use capstan_devices::medium::OpenMedium;
+use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_media_agent::serve::Opened;
 
 use super::Repair;
 use super::unneeded::Unneeded;
@@ -162,7 +164,7 @@ impl Repair<'_> {
         let spans = data_of(view.contents(place).ok().as_deref(), &place.spans);
         let keys = VersionKeys::default();
         let lost_at = |at: Place| match view.open_place(place, at) {
-            Ok((reader, layout)) => {
+            Ok(Opened { reader, layout, .. }) => {
                 unreadable(&reader, &layout, None, &spans, &mut Frames::new(&keys))
                     .map_err(|e| view.media.unread(at.1, e))
             }

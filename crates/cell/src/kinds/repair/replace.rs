@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::keys::VersionKeys;
-use capstan_catalog::places::Place;
 use capstan_devices::medium::OpenMedium;
+use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::catalog::Contents;
@@ -62,7 +62,7 @@ impl Repair<'_> {
                 self.log.say(Code::Damaged, "media agent", &self.row.label, text);
                 continue;
             }
-            works.push(Work::of(view, place));
+            works.push(Work::of(view, b.at.1 as u32));
         }
         if works.is_empty() {
             return Ok((false, 0));

@@ -85,12 +85,13 @@ impl Cell {
         Ok(())
     }
 
-    /// Records of these segments and their media that damage was found: what reads first is what was read.
-    fn note_damage(view: &VersionView<'_>, hurt: &HashSet<usize>) {
-        let first = |segment: &usize| {
-            let place = view.segments.get(*segment)?;
+    /// Records damage of the segments in which a restore found some: at the first place that can be opened, which is what was read.
+    fn note_damage(view: &VersionView<'_>) {
+        let first = |segment: &u32| {
+            let place = view.segments.get(*segment as usize)?;
             place.places().into_iter().find(|(_, id, _)| view.media.medium(*id).is_ok())
         };
+        let hurt = view.media.hurt_segments.lock();
         hurt.iter().filter_map(first).for_each(|at| view.media.note_damage(at));
     }
 

@@ -14,7 +14,6 @@ use crate::kinds::restore::tree::is_in_parts;
 use crate::kinds::restore::wanted::scope::Scope;
 use crate::media::whereabouts::places_shown;
 use crate::media::{TapeAt, place_shown, tape_name};
-use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 use crate::report::{Pick, PickedTape};
 
@@ -34,7 +33,7 @@ pub(super) fn list(
     scope: &Scope,
     tally: &Tally<'_>,
 ) -> Result<Vec<Pick>> {
-    let spans = Spans::of(&view.segments);
+    let spans = view.spans();
     let first: Vec<Option<MediumId>> =
         view.segments.iter().map(|place| Some(place.places().first()?.1)).collect();
     let mut counted: HashMap<MediumId, Counted> = HashMap::new();

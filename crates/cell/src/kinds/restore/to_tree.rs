@@ -10,7 +10,6 @@ use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_idb::Status;
-use parking_lot::Mutex;
 
 use super::Sampled;
 use crate::Cell;
@@ -27,7 +26,6 @@ use crate::kinds::restore::wanted::sample_arc::SampleArc;
 use crate::kinds::restore::wanted::scope::Scope;
 use crate::kinds::skeleton::add_rates;
 use crate::observe::Stop;
-use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::RestoreTo;
@@ -67,14 +65,13 @@ impl Cell {
             turn,
             view,
             overview: of.overview,
-            spans: Spans::of(&view.segments),
+            spans: view.spans(),
             tapes: Tapes::of(view.segments.len()),
             referred: Referred::default(),
             request: run.request,
             chosen: of.chosen,
             scope: of.scope,
             instead: HashMap::new(),
-            hurt: Mutex::default(),
             files: Files::new(&target, &heard, &meters, &stop.0, has),
             heard: &heard,
             meters: &meters,
@@ -82,7 +79,7 @@ impl Cell {
         };
         let (result, seen) = self.run_watched(&mut restore);
         if !run.session.is_stopped() {
-            Self::note_damage(view, &restore.hurt.lock());
+            Self::note_damage(view);
         }
         say_failure(&result, run, log);
         let name = &run.request.version.name;
@@ -95,7 +92,7 @@ impl Cell {
         let status = run.session.status(result.is_err(), false, log);
         let mut report = report_of(&restore, run, status, seen.as_ref());
         report.set_away(away);
-        if status == Status::Completed && restore.hurt.lock().is_empty() {
+        if status == Status::Completed && view.media.hurt_segments.lock().is_empty() {
             report.notes.extend(self.note_read_soundly(view, &restore.scope)?);
         }
         report.notes.extend(leftovers_text(target.leftovers_removed()));

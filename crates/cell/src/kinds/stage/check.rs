@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_catalog::places::SegmentPlace;
 use capstan_devices::medium::OpenMedium;
+use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::catalog::Contents;

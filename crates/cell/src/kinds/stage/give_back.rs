@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_catalog::places::Place;
 use capstan_devices::medium::HeldMedium;
+use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 use capstan_idb::ExpiredSegment;

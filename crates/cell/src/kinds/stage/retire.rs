@@ -7,8 +7,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use capstan_catalog::places::{Place, SegmentPlace};
+use capstan_catalog::places::SegmentPlace;
 use capstan_devices::address::Address;
+use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::id::{MediumId, SessionId, VersionId};

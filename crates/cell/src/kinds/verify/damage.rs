@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::BufReader;
 
 use capstan_catalog::keys::VersionKeys;
-use capstan_catalog::places::Place;
+use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
@@ -157,9 +157,15 @@ impl<'a> Damage<'a> {
         }
         let lost = match (whole, opened) {
             (true, _) => Lost::default(),
-            (false, Ok((reader, layout))) => {
+            (false, Ok(opened)) => {
                 let read = read.as_ref().ok().map(|scan| &scan.contents);
-                unreadable(&reader, &layout, read, &place.spans, &mut Frames::new(self.keys))?
+                unreadable(
+                    &opened.reader,
+                    &opened.layout,
+                    read,
+                    &place.spans,
+                    &mut Frames::new(self.keys),
+                )?
             }
             (false, Err(_)) => Lost::all(&place.spans),
         };

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use capstan_catalog::places::Place;
 use capstan_devices::medium::OpenMedium;
 use capstan_devices::operator;
+use capstan_engine::frames::Place;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_media_agent::read::error::ReadError;

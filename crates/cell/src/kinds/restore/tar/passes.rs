@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use capstan_catalog::row::{Ordinal, Row};
 use capstan_format::entry::Kind;
 use capstan_format::id::MediumId;
+use capstan_media_agent::serve::spans::Spans;
 
 use crate::error::Result;
 use crate::kinds::restore::tree::Tapes;
 use crate::reading::contents::{FileContents, Piece};
-use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 
 /// What of all rows is written in one pass over them.
@@ -85,7 +85,7 @@ impl<'a> Passes<'a> {
         view.cell.in_order_of_writing(&mut order)?;
         let first = if order.len() > 1 { Pass::OffTape } else { Pass::All };
         let next = VecDeque::from([first]);
-        let spans = Spans::of(&view.segments);
+        let spans = view.spans();
         Ok(Self {
             view,
             spans,

@@ -5,21 +5,23 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::row::Row;
 use capstan_disk_agent::restore::{FileRow, FileWorker, Piece};
-use capstan_engine::frames::{FramePort, Gap, Lack, OpenFrame};
+use capstan_engine::frames::{FramePort, Gap, OpenFrame};
 use capstan_engine::meter::Stage;
 use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::frame::FrameHeader;
 use capstan_format::id::StreamId;
+use capstan_media_agent::serve::anywhere::AnyFrames;
+use capstan_media_agent::serve::gap;
+use capstan_media_agent::serve::in_order::SegmentFrames;
+use capstan_media_agent::serve::replicas::Replicas;
 
 use super::referred::Home;
 use super::slice::Slice;
 use super::{Restore, TreeKeys};
 use crate::error::{CellError, Result};
 use crate::kinds::restore::wanted::scope::runs;
-use crate::reading::random::{AnyFrames, unread};
-use crate::reading::replicas::Replicas;
-use crate::reading::segment_frames::{GAP, SegmentFrames};
+use crate::reading::serving::lack_of;
 use crate::report::outcome::of_outcome;
 
 /// What is wrong with a part of a file without the file.
@@ -42,7 +44,7 @@ impl FramePort for NoFrames {
         at: u64,
         _: &mut OpenFrame<'_>,
     ) -> std::result::Result<FrameHeader, Gap> {
-        Err(Gap { from: at, to: u64::MAX, why: Lack::Damaged(GAP.to_owned()) })
+        Err(Gap { from: at, to: u64::MAX, why: gap() })
     }
 }
 
@@ -80,7 +82,7 @@ impl<'a> Feed<'a> {
             if batches.is_empty() {
                 continue;
             }
-            let (reader, layout) = match &opened {
+            let opened = match &opened {
                 Some(Ok(opened)) => opened,
                 Some(Err(e)) => {
                     self.without_data(segment, stream, &batches, Some(e))?;
@@ -93,9 +95,7 @@ impl<'a> Feed<'a> {
             };
             TreeKeys(r.view).check(stream)?;
             let Self { worker, replicas, .. } = self;
-            let opened = (reader, layout.as_ref());
-            let mut frames =
-                SegmentFrames::new((r.view, segment), opened, stream, replicas, &r.hurt);
+            let mut frames = SegmentFrames::new(r.view, (segment as u32, opened), stream, replicas);
             worker.begin_stream();
             worker.mark(Stage::Cell);
             for run in runs(&batches) {
@@ -120,7 +120,7 @@ impl<'a> Feed<'a> {
         why: Option<&CellError>,
     ) -> Result<()> {
         let r = self.restore;
-        let why = why.map(unread);
+        let why = why.map(lack_of);
         let worker = &mut self.worker;
         worker.begin_stream();
         for run in runs(batches) {

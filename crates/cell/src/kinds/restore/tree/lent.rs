@@ -6,14 +6,15 @@ use capstan_catalog::row::Row;
 use capstan_disk_agent::restore::{FileWorker, Piece};
 use capstan_engine::meter::Stage;
 use capstan_format::id::StreamId;
+use capstan_media_agent::serve::GAP;
+use capstan_media_agent::serve::in_order::SegmentFrames;
 
 use super::Restore;
 use super::TreeKeys;
 use super::feed::Feed;
 use crate::error::Result;
 use crate::kinds::restore::tree::referred::{Home, Lent, RowsAt, Stretch, stretches};
-use crate::reading::random::unread;
-use crate::reading::segment_frames::{GAP, SegmentFrames};
+use crate::reading::serving::lack_of;
 use crate::report::outcome::of_outcome;
 
 impl Feed<'_> {
@@ -27,7 +28,7 @@ impl Feed<'_> {
             None => r.view.open_data(place),
         };
         worker.mark(Stage::Device);
-        let why = opened.as_ref().err().map(unread);
+        let why = opened.as_ref().err().map(lack_of);
         let mut rows = RowsAt::default();
         let mut first = lent.first.lock().take();
         for stream in &lent.streams {
@@ -39,9 +40,9 @@ impl Feed<'_> {
             if let Some(of) = of {
                 TreeKeys(r.view).check(of)?;
             }
-            let mut frames = of.zip(opened.as_ref().ok()).map(|(of, (reader, layout))| {
-                SegmentFrames::new((r.view, lent.segment), (reader, layout), of, replicas, &r.hurt)
-            });
+            let mut frames = of
+                .zip(opened.as_ref().ok())
+                .map(|(of, opened)| SegmentFrames::new(r.view, (segment, opened), of, replicas));
             worker.begin_stream();
             let mut places = match first.take() {
                 Some(first) => first,

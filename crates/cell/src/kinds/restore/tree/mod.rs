@@ -10,17 +10,16 @@ pub(super) mod route;
 mod run;
 mod slice;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
 use capstan_disk_agent::restore::{ContentsKeys, FileRow, Files, Named};
 use capstan_engine::meter::Meters;
-use capstan_format::catalog::{Contents, StreamContents};
+use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Kind, OutcomeCode};
 use capstan_format::keys::Purpose;
-use capstan_media_agent::read::segment::SegmentReader;
-use parking_lot::Mutex;
+use capstan_media_agent::serve::spans::Spans;
 
 use self::finish::Live;
 use self::losses::Heard;
@@ -35,15 +34,11 @@ use crate::kinds::restore::wanted::sample_arc::SampleArc;
 use crate::kinds::restore::wanted::scope::Scope;
 use crate::observe::Stop;
 use crate::reading::contents::contents_keys;
-use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 use crate::request::{RestoreRequest, RestoreTo};
 
 /// Takes a live row.
 type EachLive<'f> = dyn FnMut(Live<'_>) -> Result<()> + 'f;
-
-/// A segment that is open to read, and what it holds where it is read.
-pub(in crate::kinds::restore) type OpenedData = (SegmentReader, std::sync::Arc<Contents>);
 
 /// Why a file's data may be on no medium at hand.
 pub(crate) const NOT_THERE: &str = "its data are not all on the media at hand: the session did not get that far, or a \
@@ -73,8 +68,6 @@ pub(in crate::kinds::restore) struct Restore<'a> {
     /// The files at the disk agent, and what it says of them.
     pub files: Files<'a>,
     pub heard: &'a Heard<'a>,
-    /// Segments of which a frame was damaged where it was looked for first.
-    pub hurt: Mutex<HashSet<usize>>,
     pub meters: &'a Meters,
     pub stop: &'a Stop,
 }

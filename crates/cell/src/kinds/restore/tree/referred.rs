@@ -12,11 +12,12 @@ use capstan_disk_agent::restore::Piece;
 use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::id::StreamId;
+use capstan_media_agent::serve::Opened;
+use capstan_media_agent::serve::spans::Spans;
 use parking_lot::Mutex;
 
-use super::{OpenedData, Restore};
+use super::Restore;
 use crate::error::Result;
-use crate::reading::random::Spans;
 use crate::reading::version::VersionView;
 
 /// A batch of rows: its segment, its stream, and its number there.
@@ -117,7 +118,7 @@ pub(in crate::kinds::restore) struct Lent {
     /// Where the first one lies in its stream.
     pub begin: u64,
     /// The segment, opened, so that others wait for who reads it.
-    pub opened: Mutex<Option<OpenedData>>,
+    pub opened: Mutex<Option<Opened>>,
 }
 
 /// Where data are that a row refers to: their place in the stream, the batch among those that refer there, and the row in it.

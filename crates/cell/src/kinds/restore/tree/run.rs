@@ -124,10 +124,10 @@ impl Restore<'_> {
             // To load is a stage of its own.
             let waited = self.view.cell.devices.waits().waited().saturating_sub(waited);
             self.meters.of(Stage::Device).busy(lap.split().saturating_sub(waited));
-            let Ok((reader, layout)) = data else { continue };
+            let Ok(data) = data else { continue };
             // A batch's data come behind it.
             let block = |id: &StreamId, begin: u64| {
-                let index = &layout.streams.iter().find(|s| s.stream == *id)?.index;
+                let index = &data.layout.streams.iter().find(|s| s.stream == *id)?.index;
                 let at = index.partition_point(|place| place.logical < begin);
                 Some(index.get(at.saturating_sub(1))?.block.0)
             };
@@ -146,8 +146,8 @@ impl Restore<'_> {
                 }
             };
             if let Some(block) = first {
-                reader.expect(block);
-                *opened.lock() = Some((reader, layout));
+                data.reader.expect(block);
+                *opened.lock() = Some(data);
             }
         }
         Ok(())

@@ -1,9 +1,8 @@
 //! What a worker takes at a time.
 
 use capstan_format::id::StreamId;
+use capstan_media_agent::serve::Opened;
 use parking_lot::Mutex;
-
-use crate::kinds::restore::tree::OpenedData;
 
 /// What all streams have in a part of a segment.
 pub(in crate::kinds::restore) struct Slice {
@@ -15,7 +14,7 @@ pub(in crate::kinds::restore) struct Slice {
     /// Only of this stream, if one is given.
     pub stream: Option<StreamId>,
     /// On a tape: the segment, opened, so that others wait for who reads it. It is closed when that is done.
-    pub opened: Mutex<Option<OpenedData>>,
+    pub opened: Mutex<Option<Opened>>,
 }
 
 impl Slice {

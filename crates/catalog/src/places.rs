@@ -134,6 +134,16 @@ impl Known {
 /// Where a segment comes among the others: behind that one of them, as the so many-th that was put between.
 type Order = (i64, u64);
 
+/// Notes which media of segments are read where nothing else is there: those that are retired or out of the house.
+fn put_last(idb: &Idb, all: &mut [Known]) -> Result<()> {
+    let mut last = idb.retired_media()?;
+    last.extend(idb.exported_media()?);
+    for known in all.iter_mut().filter(|_| !last.is_empty()) {
+        known.place.last = last.iter().copied().filter(|id| known.place.is_on(*id)).collect();
+    }
+    Ok(())
+}
+
 /// The segments of a version and what it builds on (`chain`, newest first), oldest first; `with_ends` also those with no more than
 /// the end of a session that wrote no data.
 pub fn places_of(idb: &Idb, chain: &[Version], with_ends: bool) -> Result<Vec<SegmentPlace>> {
@@ -209,11 +219,7 @@ pub fn places_of(idb: &Idb, chain: &[Version], with_ends: bool) -> Result<Vec<Se
     if put_between > 0 {
         all.sort_by_key(|known| known.order);
     }
-    let mut last = idb.retired_media()?;
-    last.extend(idb.exported_media()?);
-    for known in all.iter_mut().filter(|_| !last.is_empty()) {
-        known.place.last = last.iter().copied().filter(|id| known.place.is_on(*id)).collect();
-    }
+    put_last(idb, &mut all)?;
     // A copy whose original is not known has its time.
     if orphans {
         all.sort_by_key(|k| (k.place.session, k.committed_us));

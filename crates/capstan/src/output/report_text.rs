@@ -133,90 +133,17 @@ impl View {
 
     /// The report; what no session of its kind has is left out. With `list_errors`, the first errors follow.
     pub fn text(&self, list_errors: bool) -> String {
-        let mut out = String::with_capacity(2048);
-        let mut line = |name: &str, value: &str| {
-            if !value.is_empty() {
-                let _ = writeln!(out, "{name:<12}{}", one_line(value));
-            }
-        };
-        line("Session", &self.session);
-        line("Name", &self.name);
-        line("Host", &self.host);
-        line("Method", &self.method);
-        line("Based on", self.base_session.as_deref().unwrap_or_default());
-        line("Start", &time(&self.start));
-        line("End", &time(&self.end));
-        line("Status", &self.status.replace('_', " "));
-        line("Files", &grouped(self.files));
-        line("Directories", &grouped(self.dirs));
-        match self.method.as_str() {
-            _ if self.restores() => {
-                line("Left alone", &format!("{} that existed", grouped(self.skipped)))
-            }
-            _ => line("Skipped", &grouped(self.skipped)),
-        }
-        line("In use", &grouped(self.in_use));
-        line("Corrupt", &grouped(self.corrupt));
-        if self.away > 0 {
-            let (files, bytes) = (grouped(self.away), bytes_text(self.away_bytes));
-            line("Away", &format!("{files}, {bytes}, on media that are not at hand"));
-        }
-        line("Errors", &grouped(self.error_count));
-        if self.kept > 0 {
-            line("Unchanged", &format!("{}: they are in earlier backups", grouped(self.kept)));
-        }
-        if self.moved > 0 {
-            let (files, bytes) = (grouped(self.moved), bytes_text(self.moved_bytes));
-            line("Moved", &format!("{files} or touched: {bytes} of contents not stored again"));
-        }
-        line("Size", &self.size());
-        line("Elapsed", &seconds_text(self.elapsed_s));
-        let mut rates = format!("{:.1} MB/s average", self.rate_mb_s);
-        // A session that was over before a sample was taken has none, and one that hardly read anything none of use.
-        if self.rate_sustained_mb_s >= 0.05 {
-            let _ = write!(rates, ", {:.1} MB/s sustained", self.rate_sustained_mb_s);
-        }
-        if self.method != "import" {
-            line("Rate", &rates);
-        }
-        if self.media_change_s > 0.0 {
-            line("Media change", &format!(" {}", seconds_text(self.media_change_s)));
-        }
-        if self.tape_wait_s > 0.0 {
-            line("Tape wait", &format!(" {}", seconds_text(self.tape_wait_s)));
-        }
-        line("Media", &self.media.join(", "));
-        match self.encryption.as_deref() {
-            Some("drive") => line("Encryption", "by the tape drive (AES-256)"),
-            Some(by) => line("Encryption", &format!("by {by}")),
-            None => {}
-        }
-        for d in &self.drives {
-            // A drive without a robot does not know what its tape is called.
-            let only =
-                self.media.first().filter(|_| self.media.len() == 1 && self.drives.len() == 1);
-            line("Tape drive", &drive_text(d, only.map(String::as_str)));
-        }
+        let mut out = Lines(String::with_capacity(2048));
+        self.write_session(&mut out);
+        self.write_files(&mut out);
+        self.write_pace(&mut out);
+        self.write_media(&mut out);
         if self.peak_rss_bytes > 0 {
-            line("Memory", &format!("{} at most", bytes_text(self.peak_rss_bytes)));
+            out.line("Memory", &format!("{} at most", bytes_text(self.peak_rss_bytes)));
         }
-        if let Some(e) = &self.expected_restore {
-            let id: String = e.session.chars().take(8).collect();
-            let rests_on = match e.sessions {
-                2.. => {
-                    let way = if e.rests_on == "backup" { "to" } else { "from" };
-                    format!("{} {}s {way} {}", grouped(e.sessions), e.rests_on, e.medium)
-                }
-                _ if e.session == self.session => "this backup".to_owned(),
-                _ => format!("{} {id}", e.rests_on),
-            };
-            line(
-                "To restore",
-                &format!("about {}, by the pace of {rests_on}", seconds_text(e.seconds)),
-            );
-        }
+        self.write_expected_restore(&mut out);
         if let Some(d) = &self.drill {
-            line(
+            out.line(
                 "Sample",
                 &format!(
                     "{} files, {:.1} % of all since all were taken",
@@ -224,37 +151,20 @@ impl View {
                     d.round * 100.0
                 ),
             );
-            line("Proved", &proved(d));
+            out.line("Proved", &proved(d));
         }
         for (name, text) in self.staged.iter().flat_map(staged_lines) {
-            line(name, &text);
+            out.line(name, &text);
         }
-        for a in &self.anomalies {
-            if a.what == "input_size" {
-                let (value, usual) = (grouped(a.value as u64), grouped(a.median as u64));
-                line("Anomaly", &format!("the input has {value} bytes, usually {usual}"));
-                continue;
-            }
-            let percent = |share: f64| format!("{:.1} %", share * 100.0);
-            let (value, usual) = (percent(a.value), percent(a.median));
-            if a.what == "no_files" {
-                line("Anomaly", &format!("no file, where the last backup found {}", a.median));
-                continue;
-            }
-            let what = if a.what == "changed_files" {
-                "of the files changed"
-            } else {
-                "of their size stored"
-            };
-            line("Anomaly", &format!("{value} {what}, usually {usual}"));
-        }
+        self.anomalies.iter().for_each(|anomaly| out.line("Anomaly", &anomaly_text(anomaly)));
         if let Some(b) = &self.bottleneck {
-            line("Limit", &limit_text(b));
+            out.line("Limit", &limit_text(b));
         }
         for Struck { of, operation, number, fault } in &self.faults {
-            line("Fault", &format!("{of}: {operation}:{number}={fault}, as planned"));
+            out.line("Fault", &format!("{of}: {operation}:{number}={fault}, as planned"));
         }
-        self.notes.iter().for_each(|note| line("Note", note));
+        self.notes.iter().for_each(|note| out.line("Note", note));
+        let mut out = out.0;
         self.write_stages(&mut out);
         if !self.pick.is_empty() {
             let _ = write!(out, "\n{}", pick_list(&self.pick));
@@ -263,6 +173,98 @@ impl View {
             self.write_errors(&mut out);
         }
         out
+    }
+
+    /// Which session it was, and how it ended.
+    fn write_session(&self, out: &mut Lines) {
+        out.line("Session", &self.session);
+        out.line("Name", &self.name);
+        out.line("Host", &self.host);
+        out.line("Method", &self.method);
+        out.line("Based on", self.base_session.as_deref().unwrap_or_default());
+        out.line("Start", &time(&self.start));
+        out.line("End", &time(&self.end));
+        out.line("Status", &self.status.replace('_', " "));
+    }
+
+    /// What became of files.
+    fn write_files(&self, out: &mut Lines) {
+        out.line("Files", &grouped(self.files));
+        out.line("Directories", &grouped(self.dirs));
+        match self.method.as_str() {
+            _ if self.restores() => {
+                out.line("Left alone", &format!("{} that existed", grouped(self.skipped)))
+            }
+            _ => out.line("Skipped", &grouped(self.skipped)),
+        }
+        out.line("In use", &grouped(self.in_use));
+        out.line("Corrupt", &grouped(self.corrupt));
+        if self.away > 0 {
+            let (files, bytes) = (grouped(self.away), bytes_text(self.away_bytes));
+            out.line("Away", &format!("{files}, {bytes}, on media that are not at hand"));
+        }
+        out.line("Errors", &grouped(self.error_count));
+        if self.kept > 0 {
+            out.line("Unchanged", &format!("{}: they are in earlier backups", grouped(self.kept)));
+        }
+        if self.moved > 0 {
+            let (files, bytes) = (grouped(self.moved), bytes_text(self.moved_bytes));
+            out.line("Moved", &format!("{files} or touched: {bytes} of contents not stored again"));
+        }
+    }
+
+    /// How much it was, how long it took, and what was waited for.
+    fn write_pace(&self, out: &mut Lines) {
+        out.line("Size", &self.size());
+        out.line("Elapsed", &seconds_text(self.elapsed_s));
+        let mut rates = format!("{:.1} MB/s average", self.rate_mb_s);
+        // A session that was over before a sample was taken has none, and one that hardly read anything none of use.
+        if self.rate_sustained_mb_s >= 0.05 {
+            let _ = write!(rates, ", {:.1} MB/s sustained", self.rate_sustained_mb_s);
+        }
+        if self.method != "import" {
+            out.line("Rate", &rates);
+        }
+        if self.media_change_s > 0.0 {
+            out.line("Media change", &format!(" {}", seconds_text(self.media_change_s)));
+        }
+        if self.tape_wait_s > 0.0 {
+            out.line("Tape wait", &format!(" {}", seconds_text(self.tape_wait_s)));
+        }
+    }
+
+    /// Media and drives.
+    fn write_media(&self, out: &mut Lines) {
+        out.line("Media", &self.media.join(", "));
+        match self.encryption.as_deref() {
+            Some("drive") => out.line("Encryption", "by the tape drive (AES-256)"),
+            Some(by) => out.line("Encryption", &format!("by {by}")),
+            None => {}
+        }
+        for d in &self.drives {
+            // A drive without a robot does not know what its tape is called.
+            let only =
+                self.media.first().filter(|_| self.media.len() == 1 && self.drives.len() == 1);
+            out.line("Tape drive", &drive_text(d, only.map(String::as_str)));
+        }
+    }
+
+    /// How long a restore would take.
+    fn write_expected_restore(&self, out: &mut Lines) {
+        let Some(e) = &self.expected_restore else { return };
+        let id: String = e.session.chars().take(8).collect();
+        let rests_on = match e.sessions {
+            2.. => {
+                let way = if e.rests_on == "backup" { "to" } else { "from" };
+                format!("{} {}s {way} {}", grouped(e.sessions), e.rests_on, e.medium)
+            }
+            _ if e.session == self.session => "this backup".to_owned(),
+            _ => format!("{} {id}", e.rests_on),
+        };
+        out.line(
+            "To restore",
+            &format!("about {}, by the pace of {rests_on}", seconds_text(e.seconds)),
+        );
     }
 
     /// Whether it is of a restore, or of one that would be made: a backup that would be made writes nothing.
@@ -330,6 +332,36 @@ impl View {
             let _ = writeln!(out, "  … and {} more", grouped(more as u64));
         }
     }
+}
+
+/// Lines of a report: a name, and what it is.
+struct Lines(String);
+
+impl Lines {
+    /// Adds a line, if there is anything to say.
+    fn line(&mut self, name: &str, value: &str) {
+        if !value.is_empty() {
+            let _ = writeln!(self.0, "{name:<12}{}", one_line(value));
+        }
+    }
+}
+
+/// What is unusual.
+fn anomaly_text(a: &AnomalyView) -> String {
+    if a.what == "input_size" {
+        let (value, usual) = (grouped(a.value as u64), grouped(a.median as u64));
+        return format!("the input has {value} bytes, usually {usual}");
+    }
+    if a.what == "no_files" {
+        return format!("no file, where the last backup found {}", a.median);
+    }
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let (value, usual) = (percent(a.value), percent(a.median));
+    let what = match a.what.as_str() {
+        "changed_files" => "of the files changed",
+        _ => "of their size stored",
+    };
+    format!("{value} {what}, usually {usual}")
 }
 
 /// What was staged, and what stays and why: names and texts of lines.

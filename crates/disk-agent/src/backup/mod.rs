@@ -1,5 +1,6 @@
 //! Reading a source into streams: files are opened in groups, their rows sent, then their contents.
 
+mod contents;
 mod foresee;
 mod hardlinks;
 mod huge;
@@ -247,6 +248,28 @@ impl<'a> Backup<'a> {
         StreamWriter::open(self.port.clone(), self.meters.clone(), self.owners.clone(), options)
     }
 
+    /// Fills a buffer from an input, as far as there is more and nobody stops it. Gives how many bytes that were, or why it cannot be read.
+    fn fill(
+        &self,
+        input: &mut dyn std::io::Read,
+        buffer: &mut [u8],
+        writer: &mut StreamWriter<'_>,
+    ) -> Result<std::io::Result<usize>, LinkClosed> {
+        let mut filled = 0;
+        loop {
+            match input.read(&mut buffer[filled..]) {
+                Ok(0) => return Ok(Ok(filled)),
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => writer.idle()?,
+                Err(e) => return Ok(Err(e)),
+            }
+            if filled == buffer.len() || self.stop.load(Relaxed) {
+                return Ok(Ok(filled));
+            }
+        }
+    }
+
     /// Saves what a reader gives as one file of that name. Its length is not known before, so it is stored in parts. A reader that has
     /// nothing yet says now and then that it would block: it is waited for as long as what it gives can be written.
     pub fn run_input(
@@ -263,26 +286,13 @@ impl<'a> Backup<'a> {
         let mut offset = 0;
         let mut buffer = vec![0; 1 << 20];
         let result = loop {
-            let mut filled = 0;
-            let read = loop {
-                match input.read(&mut buffer[filled..]) {
-                    Ok(0) => break Ok(()),
-                    Ok(n) => filled += n,
-                    Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                    Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => writer.idle()?,
-                    Err(e) => break Err(e),
-                }
-                if filled == buffer.len() || self.stop.load(Relaxed) {
-                    break Ok(());
-                }
-            };
+            let filled = self.fill(input, &mut buffer, &mut writer)?;
             writer.mark(Stage::Source);
-            if let Err(e) = read {
-                break Err(e);
-            }
-            if filled == 0 {
-                break Ok(offset);
-            }
+            let filled = match filled {
+                Ok(0) => break Ok(offset),
+                Ok(filled) => filled,
+                Err(e) => break Err(e),
+            };
             let part = Entry {
                 kind: Kind::Part,
                 dir: dir.to_vec(),

@@ -5,14 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
 use capstan_engine::message::Code;
-use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, join};
+use capstan_format::entry::{Entry, ExtentKind, Kind, join};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
+use super::contents::{Contents, OpenFile, is_alike};
 use super::reader::{Opened, StreamReader};
-use super::rest::Rest;
 use super::{KEPT, Locked, text};
-use crate::backup::huge::{HUGE, HugeFile};
 use crate::ctime;
 use crate::linux::{locks, source};
 use crate::walk::{BaseRow, WalkItem};
@@ -184,23 +183,10 @@ impl StreamReader<'_> {
         let is_held = held.is_some();
         let fd = match held {
             Some(fd) => fd,
-            None => {
-                let glance = if retry { Glance::Open } else { self.glance(item)? };
-                match glance {
-                    Glance::Kept { bytes } => {
-                        self.count_kept(bytes);
-                        return Ok(None);
-                    }
-                    Glance::Link(entry) => return Ok(Some(*entry)),
-                    Glance::Open => {}
-                }
-                match source::open_at(&item.dir, name, false) {
-                    Ok(fd) => fd,
-                    // It became something else since it was listed.
-                    Err(Errno::LOOP | Errno::NXIO) => return self.open_node(item),
-                    Err(e) => return Err(e),
-                }
-            }
+            None => match self.open_named(item, retry)? {
+                Named::Open(fd) => fd,
+                Named::Settled(row) => return Ok(row.map(|row| *row)),
+            },
         };
         let before = source::stat(&fd)?;
         let Some(mut entry) = source::entry_of(&item.dir, name, &before) else { return Ok(None) };
@@ -216,25 +202,8 @@ impl StreamReader<'_> {
         }
         let options = self.backup.options;
         let in_use = self.in_use(&fd, &before);
-        if in_use {
-            self.backup.counters.in_use.fetch_add(1, Relaxed);
-            let path = entry.path();
-            let text = "locked or open for writing".to_owned();
-            match options.locked {
-                Locked::Warn => self.backup.say(Code::InUse, &path, text),
-                Locked::Error => self.backup.say(Code::Locked, &path, text),
-                Locked::Skip => {
-                    let kept =
-                        if item.base.is_some() { KEPT } else { "this version has nothing of it" };
-                    self.backup.say(
-                        Code::LockedLeftOut,
-                        &path,
-                        format!("{text}; left out: {kept}"),
-                    );
-                    self.backup.counters.skipped.fetch_add(1, Relaxed);
-                    return Ok(None);
-                }
-            }
+        if in_use && self.is_left_out_in_use(item, &entry) {
+            return Ok(None);
         }
         // Its names were asked for at a glance, if that saw this very file.
         let known_as_first = is_held || self.first_of == Some((before.st_dev, before.st_ino));
@@ -264,79 +233,53 @@ impl StreamReader<'_> {
         if entry.size == 0 {
             return Ok(self.unless_kept(is_like_base, entry));
         }
-        let is_as_before = match in_use && !is_like_base {
-            true => Ok(false),
-            false => self.has_contents_of_base(item, &fd, &entry, &before, is_like_base),
-        };
-        let is_as_before = match is_as_before {
-            Ok(is_as_before) => is_as_before,
-            Err(e) => {
-                let why = format!("cannot be read: {}; {}", text(e), KEPT);
-                self.backup.say(Code::Unreadable, &entry.path(), why);
-                // What the base has under this name may be another file.
-                self.forget_first();
-                return Ok(None);
+        let file = OpenFile { fd, before, entry, in_use };
+        match self.held_against_base(item, file, is_like_base) {
+            Contents::Settled(row) => Ok(row),
+            Contents::Wanted(file) => self.plan_read(item, index, file, opened, sum),
+        }
+    }
+
+    /// Opens a file by its name, unless a glance is enough.
+    fn open_named(&mut self, item: &WalkItem, retry: bool) -> Result<Named, Errno> {
+        let glance = if retry { Glance::Open } else { self.glance(item)? };
+        match glance {
+            Glance::Kept { bytes } => {
+                self.count_kept(bytes);
+                return Ok(Named::Settled(None));
             }
-        };
-        if is_as_before && is_like_base {
-            // Its bytes count as read.
-            self.count_kept(0);
-            return Ok(None);
+            Glance::Link(entry) => return Ok(Named::Settled(Some(entry))),
+            Glance::Open => {}
         }
-        if is_as_before {
-            let base = ExtentKind::AsIn(self.backup.base.unwrap_or_default());
-            entry.extents = vec![Extent { len: entry.size, kind: base }];
-            self.count_moved(entry.size);
-            return Ok(Some(entry));
+        match source::open_at(&item.dir, &item.listed.name, false) {
+            Ok(fd) => Ok(Named::Open(fd)),
+            // It became something else since it was listed.
+            Err(Errno::LOOP | Errno::NXIO) => {
+                let row = self.open_node(item)?;
+                Ok(Named::Settled(row.map(Box::new)))
+            }
+            Err(e) => Err(e),
         }
-        let known = if in_use { None } else { self.known_elsewhere(item, &fd, &entry, &before) };
-        // Of a file that nobody writes to, and that is as it was, the rest is enough.
-        let saved = item
-            .base
-            .as_ref()
-            .filter(|b| !in_use && is_alike(b, &before, &entry) && b.is_certainly_of(&before));
-        let saved = known.as_ref().map(|known| &known.base).or(saved);
-        let saved = saved.map(|b| b.saved.as_slice()).unwrap_or_default();
-        let is_sparse = source::may_be_sparse(&before);
-        // Most files are read from begin to end.
-        if !is_sparse && saved.is_empty() && (entry.size < HUGE || self.single || in_use) {
-            let size = entry.size;
-            opened.push(Opened { fd, before, ranges: Vec::new(), in_use, size, item: index });
-            return Ok(Some(entry));
+    }
+
+    /// Says that a file is in use. Whether it is left out for that.
+    fn is_left_out_in_use(&mut self, item: &WalkItem, entry: &Entry) -> bool {
+        self.backup.counters.in_use.fetch_add(1, Relaxed);
+        let path = entry.path();
+        let text = "locked or open for writing".to_owned();
+        match self.backup.options.locked {
+            Locked::Warn => self.backup.say(Code::InUse, &path, text),
+            Locked::Error => self.backup.say(Code::Locked, &path, text),
+            Locked::Skip => {
+                let kept =
+                    if item.base.is_some() { KEPT } else { "this version has nothing of it" };
+                let text = format!("{text}; left out: {kept}");
+                self.backup.say(Code::LockedLeftOut, &path, text);
+                self.backup.counters.skipped.fetch_add(1, Relaxed);
+                return true;
+            }
         }
-        let mut ranges = vec![(0, entry.size)];
-        if is_sparse {
-            ranges = source::data_ranges(&fd, entry.size)?;
-        }
-        let is_as_known = known.as_ref().is_some_and(|known| known.base.has_data_in(&ranges));
-        let rest = Rest::of(&ranges, saved);
-        if known.is_some() {
-            self.count_moved(rest.kept());
-        }
-        // What was read counts as that.
-        if known.as_ref().is_none_or(|known| !known.was_read) {
-            self.backup.counters.kept_bytes.fetch_add(rest.kept(), Relaxed);
-        }
-        if is_as_known && rest.ranges().is_empty() {
-            *sum = known.and_then(|known| known.base.sum);
-        }
-        let data: u64 = rest.ranges().iter().map(|r| r.1).sum();
-        if data >= HUGE && !self.single && !in_use {
-            entry.extents = rest.extents(entry.size, &ExtentKind::Parts);
-            let ranges = rest.into_ranges();
-            let direct = self.set_direct(&fd);
-            self.pieces.add(HugeFile::new(fd, entry.clone(), before, direct, ranges));
-            return Ok(Some(entry));
-        }
-        let mut ranges = Vec::new();
-        if !rest.is_whole(entry.size) {
-            entry.extents = rest.extents(entry.size, &ExtentKind::Data);
-            ranges = rest.into_ranges();
-        }
-        if data > 0 {
-            opened.push(Opened { fd, before, ranges, in_use, size: entry.size, item: index });
-        }
-        Ok(Some(entry))
+        false
     }
 
     fn unless_kept(&self, kept: bool, entry: Entry) -> Option<Entry> {
@@ -350,7 +293,7 @@ impl StreamReader<'_> {
         Some(entry)
     }
 
-    fn count_kept(&self, bytes: u64) {
+    pub(super) fn count_kept(&self, bytes: u64) {
         self.backup.counters.kept.fetch_add(1, Relaxed);
         self.backup.counters.kept_bytes.fetch_add(bytes, Relaxed);
     }
@@ -478,6 +421,14 @@ impl StreamReader<'_> {
 /// A row, and the checksum of its file's contents where they lie elsewhere and it is known.
 pub(super) type NewRow = (Entry, Option<u64>);
 
+/// What came of opening a name.
+enum Named {
+    /// It is open.
+    Open(OwnedFd),
+    /// It need not be: its row, if it has one.
+    Settled(Option<Box<Entry>>),
+}
+
 /// What a glance at a file that the base has tells.
 enum Glance {
     /// The base has this state of it, with so many bytes.
@@ -508,11 +459,6 @@ fn is_same(base: &BaseRow, stat: &Stat, entry: &Entry) -> bool {
 /// Whether the base has the details of this row.
 fn has_details_of(base: &BaseRow, entry: &Entry) -> bool {
     base.details.as_ref().is_some_and(|details| details.are_of(entry))
-}
-
-/// Whether the file is as it was when the base's row was made.
-fn is_alike(base: &BaseRow, stat: &Stat, entry: &Entry) -> bool {
-    base.is_of(stat) && base.link_to.as_ref() == entry.link.then_some(&entry.target)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod missed;
 pub mod mounts;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -258,16 +259,7 @@ impl Walker<'_> {
         if self.selection.never.contains(&id) {
             return self.leave(dir, "it is capstan's own medium or home", deal);
         }
-        let other_device = device.is_some_and(|d| d != id.0);
-        let volatile = coming.whole && VOLATILE.contains(&dir.path.as_slice());
-        let why_left = if other_device && self.selection.one_file_system {
-            Some("it is another file system")
-        } else if volatile || (other_device && source::is_pseudo(dir.fd.as_fd())) {
-            Some("it is made by the kernel or lost at boot")
-        } else {
-            None
-        };
-        if let Some(why) = why_left {
+        if let Some(why) = self.why_left(&dir, device.is_some_and(|d| d != id.0), coming.whole) {
             // What was named is wanted all the same.
             let below = self.inner_roots_of(&dir.path);
             if self.selection.inner_roots.contains(&dir.path) {
@@ -278,47 +270,12 @@ impl Walker<'_> {
                 return self.towards(dir, &below, coming, deal);
             }
         }
-        let mut gather = Gather::default();
-        let mut tag = None;
-        let expected = deal.mounted_last.remove(&dir.path).unwrap_or_default();
-        let mut expected = self.wanted_in(&dir, expected);
-        let listed = source::list(&dir, &mut |listed| {
-            if tag.is_none() && self.is_tag(&dir, &listed.name) {
-                tag = Some(listed.clone());
-            }
-            // A link or a file in the place of a mount point is none.
-            if expected.contains(&listed.name) && !leads_in(&dir, &listed) {
-                return Ok(());
-            }
-            expected.retain(|name| *name != listed.name);
-            gather.add(listed)
-        });
-        if tag.is_some() {
-            expected.clear();
-        }
-        let listed = listed.and_then(|()| {
-            let found = expected.into_iter().filter_map(|name| deal.look_for(&dir, name));
-            found.into_iter().try_for_each(|listed| gather.add(listed))
-        });
-        let sorted = match listed.and_then(|()| gather.sorted()) {
+        let mut sorted = match self.listed(&dir, deal) {
             Ok(sorted) => sorted,
             Err(e) => {
                 deal.not_listed(&dir.path, &e);
                 return None;
             }
-        };
-        // Of a directory tagged as not to be saved, only the tag is.
-        let mut sorted = match tag {
-            Some(tag) => {
-                (self.event)(WalkEvent::Skipped(&dir.path));
-                let why = match self.selection.exclude_if_present.contains(&tag.name) {
-                    true => LeftOut::Present(tag.name.clone()),
-                    false => LeftOut::Cache,
-                };
-                deal.left_out(&dir, Listed { name: Vec::new(), ..tag.clone() }, why);
-                Sorted::Memory(vec![tag].into_iter())
-            }
-            None => sorted,
         };
         let base_dev = coming.base.map(|(dev, _)| dev);
         let within = Within { dev: place.dev, base_dev, ..Within::default() };
@@ -346,16 +303,7 @@ impl Walker<'_> {
                     .map(|e| e.kind);
             }
             let is_dir = listed.kind == Some(Kind::Dir);
-            if self.selection.has_patterns() {
-                let path = join(&dir.path, &listed.name);
-                if let Some(decision) = self.selection.decide(&path, is_dir)
-                    && decision.excludes
-                {
-                    (self.event)(WalkEvent::Skipped(&path));
-                    deal.left_out(&dir, listed, LeftOut::Pattern(decision.pattern));
-                    continue;
-                }
-            }
+            let Some(listed) = self.unless_excluded(&dir, listed, deal) else { continue };
             is_empty = false;
             let name = if is_dir { listed.name.clone() } else { Vec::new() };
             let role = match self.is_inner_root(&dir.path, &listed.name) {
@@ -377,6 +325,73 @@ impl Walker<'_> {
         }
         subdirs.reverse();
         Some(Level { dir, subdirs, device: device.or(Some(id.0)), within })
+    }
+
+    /// Why a directory that was met is not entered, if it was not named.
+    fn why_left(&self, dir: &DirHandle, other_device: bool, whole: bool) -> Option<&'static str> {
+        let volatile = whole && VOLATILE.contains(&dir.path.as_slice());
+        if other_device && self.selection.one_file_system {
+            Some("it is another file system")
+        } else if volatile || (other_device && source::is_pseudo(dir.fd.as_fd())) {
+            Some("it is made by the kernel or lost at boot")
+        } else {
+            None
+        }
+    }
+
+    /// Lists a directory, with the mount points that lack in it. Of one that is tagged as not to be saved, only the tag is listed.
+    fn listed(&self, dir: &Arc<DirHandle>, deal: &mut Deal<'_, '_>) -> io::Result<Sorted> {
+        let mut gather = Gather::default();
+        let mut tag = None;
+        let expected = deal.mounted_last.remove(&dir.path).unwrap_or_default();
+        let mut expected = self.wanted_in(dir, expected);
+        source::list(dir, &mut |listed| {
+            if tag.is_none() && self.is_tag(dir, &listed.name) {
+                tag = Some(listed.clone());
+            }
+            // A link or a file in the place of a mount point is none.
+            if expected.contains(&listed.name) && !leads_in(dir, &listed) {
+                return Ok(());
+            }
+            expected.retain(|name| *name != listed.name);
+            gather.add(listed)
+        })?;
+        if tag.is_some() {
+            expected.clear();
+        }
+        for name in expected {
+            if let Some(listed) = deal.look_for(dir, name) {
+                gather.add(listed)?;
+            }
+        }
+        let sorted = gather.sorted()?;
+        let Some(tag) = tag else { return Ok(sorted) };
+        (self.event)(WalkEvent::Skipped(&dir.path));
+        let why = match self.selection.exclude_if_present.contains(&tag.name) {
+            true => LeftOut::Present(tag.name.clone()),
+            false => LeftOut::Cache,
+        };
+        deal.left_out(dir, Listed { name: Vec::new(), ..tag.clone() }, why);
+        Ok(Sorted::Memory(vec![tag].into_iter()))
+    }
+
+    /// What was listed, unless a pattern leaves it out.
+    fn unless_excluded(
+        &self,
+        dir: &Arc<DirHandle>,
+        listed: Listed,
+        deal: &mut Deal<'_, '_>,
+    ) -> Option<Listed> {
+        if !self.selection.has_patterns() {
+            return Some(listed);
+        }
+        let path = join(&dir.path, &listed.name);
+        let is_dir = listed.kind == Some(Kind::Dir);
+        let decision = self.selection.decide(&path, is_dir).filter(|decision| decision.excludes);
+        let Some(decision) = decision else { return Some(listed) };
+        (self.event)(WalkEvent::Skipped(&path));
+        deal.left_out(dir, listed, LeftOut::Pattern(decision.pattern));
+        None
     }
 
     fn is_inner_root(&self, dir: &[u8], name: &[u8]) -> bool {

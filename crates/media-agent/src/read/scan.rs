@@ -552,20 +552,14 @@ impl Scanner<'_, '_> {
         self.sparse.contains(&stream) || label.is_some_and(|l| passes_on.is_some_and(|w| w != l))
     }
 
-    /// A whole frame, header to padding.
-    fn frame(&mut self, stream: StreamId, place: FramePlace, bytes: &[u8]) {
-        let Ok(header) = FrameHeader::decode(stream, bytes) else {
-            self.damage(format!("block {}: frame header damaged", place.block.0), None);
-            return;
-        };
-        let payload_end = FRAME_HEADER_LEN + header.stored as usize;
+    /// Notes damage where a frame does not follow the one before it in its stream.
+    fn check_follows(&mut self, stream: StreamId, header: &FrameHeader, is_catalog: bool) {
         let passing = self.streams.entry(stream).or_default();
         let (expected_sequence, expected_logical) = (passing.sequence, passing.logical);
         passing.sequence = Some(header.sequence.wrapping_add(1));
         passing.logical = header.logical + header.logical_len();
         passing.begun = true;
         let hurt = std::mem::take(&mut passing.hurt);
-        let is_catalog = self.id.is_some_and(|id| catalog_stream(id) == stream);
         let may_leap = self.is_sparse(stream)
             && !hurt
             && expected_sequence.is_none_or(|expected| expected <= header.sequence)
@@ -592,6 +586,17 @@ impl Scanner<'_, '_> {
                 );
             }
         }
+    }
+
+    /// A whole frame, header to padding.
+    fn frame(&mut self, stream: StreamId, place: FramePlace, bytes: &[u8]) {
+        let Ok(header) = FrameHeader::decode(stream, bytes) else {
+            self.damage(format!("block {}: frame header damaged", place.block.0), None);
+            return;
+        };
+        let payload_end = FRAME_HEADER_LEN + header.stored as usize;
+        let is_catalog = self.id.is_some_and(|id| catalog_stream(id) == stream);
+        self.check_follows(stream, &header, is_catalog);
         if !is_zero(&bytes[payload_end..]) {
             self.damage(format!("block {}: a frame's padding is not zero", place.block.0), None);
         }

@@ -25,7 +25,7 @@ use crate::kinds::backup::base::known::ByInode;
 use crate::kinds::backup::base::resume::{Cursor, resumable};
 use crate::kinds::backup::plan::Plan;
 use crate::kinds::backup::source::switched::say_missing;
-use crate::observe::Stop;
+use crate::observe::{Progress, Stop};
 use crate::report::Report;
 use crate::request::{BackupRequest, Encrypt, Level, Source};
 use crate::session::input::Input;
@@ -340,6 +340,17 @@ impl Job<'_> {
             cell.idb.set_log_level(label.session, request.log_level)?;
         }
         Ok(())
+    }
+
+    /// Adds what it did so far to a progress.
+    pub fn add_progress(&self, p: &mut Progress) {
+        let Self { counters, expected, is_about, .. } = self;
+        p.is_about |= is_about;
+        p.files += counters.files.load(Relaxed) + counters.kept.load(Relaxed);
+        p.files_found += counters.found.load(Relaxed);
+        p.bytes += counters.bytes.load(Relaxed);
+        p.files_expected += expected.0;
+        p.bytes_expected += expected.1;
     }
 
     /// Its streams, as many as are planned.

@@ -69,25 +69,7 @@ impl Cell {
         if request.name.is_none() {
             names::check_length(&default_name)?;
         }
-        if let Some(size) = request.block_size
-            && !is_block_size(size)
-        {
-            return Err(CellError::BadInput(format!(
-                "the block size {size} is out of range; it is 64 KiB to 8 MiB, a multiple of 4 KiB"
-            )));
-        }
-        let null = Address::keeps_nothing;
-        let has_mirrors = !request.mirrors.is_empty();
-        if request.mirrors.iter().any(null) || request.keeps_nothing() && has_mirrors {
-            return Err(CellError::BadInput(
-                "the null device keeps nothing and has no mirror; name directories".to_owned(),
-            ));
-        }
-        if request.segment_size == Some(0) {
-            return Err(CellError::BadInput(
-                "a segment size of 0 is out of range; it is at least one block".to_owned(),
-            ));
-        }
+        check_media(request)?;
         request.keep.check(request.keeps_nothing())?;
         let mut selection = Selection::new(&request.exclude, &request.include)
             .map_err(|e| CellError::BadInput(e.to_string()))?;
@@ -255,4 +237,28 @@ pub(crate) fn never_entered(
     let mut own = vec![cell.home.clone()];
     own.extend(device.into_iter().flat_map(Address::directories));
     Ok(others.chain(own.iter().filter_map(|path| identity(path))).collect())
+}
+
+/// Refuses sizes that are out of range, and mirrors of what keeps nothing.
+fn check_media(request: &BackupRequest) -> Result<()> {
+    if let Some(size) = request.block_size
+        && !is_block_size(size)
+    {
+        return Err(CellError::BadInput(format!(
+            "the block size {size} is out of range; it is 64 KiB to 8 MiB, a multiple of 4 KiB"
+        )));
+    }
+    let null = Address::keeps_nothing;
+    let has_mirrors = !request.mirrors.is_empty();
+    if request.mirrors.iter().any(null) || request.keeps_nothing() && has_mirrors {
+        return Err(CellError::BadInput(
+            "the null device keeps nothing and has no mirror; name directories".to_owned(),
+        ));
+    }
+    if request.segment_size == Some(0) {
+        return Err(CellError::BadInput(
+            "a segment size of 0 is out of range; it is at least one block".to_owned(),
+        ));
+    }
+    Ok(())
 }

@@ -281,15 +281,9 @@ impl<'a> Run<'a> {
         Ok((members, written.bytes))
     }
 
-    fn rows(
-        &self,
-        on: &On,
-        going: &Going<'_>,
-        members: Vec<Member>,
-        segment_size: u64,
-    ) -> Result<(Counted, u64)> {
-        let medium = members.first().map(|m| m.medium.clone()).ok_or(WriteError::Thread)?;
-        let options = WriterOptions {
+    /// What the writer of the rows is made with.
+    fn options(&self, on: &On, medium: MediumHeader, segment_size: u64) -> Result<WriterOptions> {
+        Ok(WriterOptions {
             medium,
             session: on.label.clone(),
             others: HashMap::new(),
@@ -302,7 +296,18 @@ impl<'a> Run<'a> {
             rereads: false,
             next_media: Some(self.cell.changing(self.supply.clone(), &on.moves)),
             keeping: None,
-        };
+        })
+    }
+
+    fn rows(
+        &self,
+        on: &On,
+        going: &Going<'_>,
+        members: Vec<Member>,
+        segment_size: u64,
+    ) -> Result<(Counted, u64)> {
+        let medium = members.first().map(|m| m.medium.clone()).ok_or(WriteError::Thread)?;
+        let options = self.options(on, medium, segment_size)?;
         let owners = Arc::new(OwnerNames::default());
         let choice = CompressionChoice::new(Compression::Auto, Arc::new(Ladder::default()));
         let keys = self.keys.as_ref();

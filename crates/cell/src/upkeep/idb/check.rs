@@ -201,7 +201,19 @@ impl Cell {
                 advice: format!("`capstan import {}` records them", shell_word(&address)),
             });
         }
-        let mut gone: Vec<Segment> = recorded.into_values().flatten().collect();
+        self.check_gone(recorded.into_values().flatten().collect(), medium, &address, each)
+    }
+
+    /// Tells of segments that are recorded and not there.
+    fn check_gone(
+        &self,
+        mut gone: Vec<Segment>,
+        medium: &Medium,
+        address: &Address,
+        each: &mut dyn FnMut(Finding),
+    ) -> Result<()> {
+        let name = shown(medium.id, &medium.label);
+        let repair = format!("capstan media repair {}", shell_word(&medium.label));
         gone.sort_by_key(|segment| segment.number);
         let leaving = if gone.is_empty() { HashSet::new() } else { self.leaving()? };
         for segment in gone {
@@ -226,7 +238,7 @@ impl Cell {
                 advice: format!(
                     "`{repair}` writes it anew from where it is whole, and names what is lost if it is whole nowhere; `capstan \
                      import {}` takes the medium as it is",
-                    shell_word(&address)
+                    shell_word(address)
                 ),
             });
         }

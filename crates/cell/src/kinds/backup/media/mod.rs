@@ -1,6 +1,7 @@
 //! The media of a backup: opened, fed, written, and what of it is committed.
 
 pub(in crate::kinds::backup) mod commit;
+mod ended;
 pub(in crate::kinds::backup) mod feed;
 pub(in crate::kinds::backup) mod foresee;
 pub(in crate::kinds::backup) mod keep;

@@ -268,24 +268,29 @@ fn most<T: Eq + std::hash::Hash + Clone>(values: impl Iterator<Item = T>) -> Opt
     values.into_iter().rev().max_by_key(|v| counts[v])
 }
 
-/// Puts members into their places, wherever they were named.
-fn assemble(
+/// The members of an array by their places.
+struct Places {
+    /// Each, or why it is lost.
+    members: Vec<Option<Result<Member, DeviceError>>>,
+    /// Of those that are lost, the device that is taken for it.
+    names: Vec<Option<Address>>,
+    /// How many are lost.
+    lost: usize,
+}
+
+/// Puts members into their places, wherever they were named. An error where too few are left and others have one of them.
+fn in_places(
     address: &ArrayAddress,
     found: Vec<Result<Member, DeviceError>>,
-    known: &dyn KnownMembers,
-) -> Result<Opened, DeviceError> {
+    array: Option<MediumId>,
+    rebuilt: &[RebuiltMember],
+) -> Result<Places, DeviceError> {
     let layout = address.layout;
-    let there = || found.iter().flatten().filter_map(|m| m.header.array.as_ref());
-    let array = most(there().map(|place| place.array));
-    let of_it = there().filter(|place| Some(place.array) == array);
-    let said = of_it.flat_map(|place| place.rebuilt.iter().copied());
-    let known = array.map(|array| known.rebuilt(array)).unwrap_or_default();
-    let rebuilt = RebuiltMember::newest(known.into_iter().chain(said));
     let mut places: Vec<Option<Result<Member, DeviceError>>> =
         (0..layout.members()).map(|_| None).collect();
     let mut lost = Vec::new();
     for (named, member) in found.into_iter().enumerate() {
-        match member.and_then(|m| place_of(m, address, array, &rebuilt)) {
+        match member.and_then(|m| place_of(m, address, array, rebuilt)) {
             Ok((place, member)) if places[place].is_none() => places[place] = Some(Ok(member)),
             Ok((place, member)) => {
                 let problem = format!("member {} is there already", place + 1);
@@ -312,6 +317,24 @@ fn assemble(
             places[place] = Some(Err(why));
         }
     }
+    Ok(Places { members: places, names, lost: total })
+}
+
+/// Makes an array of its members, as far as they are there.
+fn assemble(
+    address: &ArrayAddress,
+    found: Vec<Result<Member, DeviceError>>,
+    known: &dyn KnownMembers,
+) -> Result<Opened, DeviceError> {
+    let layout = address.layout;
+    let there = || found.iter().flatten().filter_map(|m| m.header.array.as_ref());
+    let array = most(there().map(|place| place.array));
+    let of_it = there().filter(|place| Some(place.array) == array);
+    let said = of_it.flat_map(|place| place.rebuilt.iter().copied());
+    let known = array.map(|array| known.rebuilt(array)).unwrap_or_default();
+    let rebuilt = RebuiltMember::newest(known.into_iter().chain(said));
+    let Places { members: places, names, lost: total } =
+        in_places(address, found, array, &rebuilt)?;
     let headers = || places.iter().flatten().flatten().filter_map(|m| m.header.of_array());
     let count = |header: &MediumHeader| headers().filter(|h| h == header).count();
     let all: Vec<MediumHeader> = headers().collect();

@@ -295,13 +295,7 @@ impl Walker<'_> {
                     break;
                 }
             };
-            if listed.kind.is_none() {
-                let stat = source::stat_at(&dir, &listed.name);
-                listed.kind = stat
-                    .ok()
-                    .and_then(|s| source::entry_of(&dir, &listed.name, &s))
-                    .map(|e| e.kind);
-            }
+            listed.kind = listed.kind.or_else(|| kind_of(&dir, &listed.name));
             let is_dir = listed.kind == Some(Kind::Dir);
             let Some(listed) = self.unless_excluded(&dir, listed, deal) else { continue };
             is_empty = false;
@@ -438,6 +432,12 @@ impl Walker<'_> {
         let read = source::Reader::default().read_at(&fd, &mut begin, 0);
         read.is_ok_and(|n| begin[..n] == *CACHE_SIGNATURE)
     }
+}
+
+/// The kind of a name, for file systems whose listings do not tell.
+fn kind_of(dir: &DirHandle, name: &[u8]) -> Option<Kind> {
+    let stat = source::stat_at(dir, name).ok()?;
+    source::entry_of(dir, name, &stat).map(|entry| entry.kind)
 }
 
 /// Whether a listed name is a directory, or cannot be looked at, which the walk says when it comes there.

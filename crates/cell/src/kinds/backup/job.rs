@@ -155,24 +155,9 @@ impl Cell {
         let started_us = resumed
             .as_ref()
             .map_or(started_us, |r| started_us.max(r.parent_started_us.saturating_add(1)));
-        let by_drive = request.encrypt == Some(Encrypt::Drive);
-        if keys.is_none() && !by_drive && !plan.null {
-            // Again, as what the media have beyond the database is known by now: the home may be an older one.
-            self.refuse_in_clear(request, &plan.name)?;
-            self.warn_not_encrypted(&plan.name, &log)?;
-        }
-        // Neither an input nor a test of the source's speed builds on anything.
-        let never = plan.roots.is_empty() || plan.null && request.level.is_none();
-        let mut wanted = if never { Some(Level::Full) } else { request.level };
-        // What was to be gone on with was a full backup, and has nothing: this one is begun in its place.
-        if resume
-            && resumed.is_none()
-            && wanted.is_none()
-            && let Some(object) = &known
-            && self.began_full_in_vain(object)?
-        {
-            wanted = Some(Level::Full);
-        }
+        self.refuse_or_warn_in_clear(request, &plan, keys, &log)?;
+        let in_vain = known.as_ref().filter(|_| resume && resumed.is_none());
+        let wanted = self.level_wanted(request, &plan, in_vain)?;
         let based = match (&known, &resumed) {
             (Some(o), None) => {
                 self.base_for(o, wanted, media, keys.is_some(), &log, &mut plan.notes)?
@@ -212,14 +197,9 @@ impl Cell {
         let by_inode = base.map(|version| ByInode::of(self, version)).transpose()?;
         let is_full = base.is_none();
         let mut expected = self.expected(object, version, is_full)?;
-        let mut is_about = false;
-        if expected == (0, 0) && is_full && request.sizes.is_none() && !plan.roots.is_empty() {
-            let devices = std::iter::once(&request.device).chain(&request.mirrors);
-            let aside: Vec<_> = devices.flat_map(Address::directories).collect();
-            if let Some(used) = used(&plan.roots, request.one_file_system, &aside) {
-                (expected, is_about) = ((used.inodes, used.bytes), true);
-            }
-        }
+        let of_source = (expected == (0, 0) && is_full).then(|| used_by(request, &plan)).flatten();
+        let is_about = of_source.is_some();
+        expected = of_source.unwrap_or(expected);
         Ok(Job {
             request,
             plan,
@@ -235,6 +215,45 @@ impl Cell {
             expected,
             is_about,
         })
+    }
+
+    /// Refuses to write in clear what was encrypted before, and warns of what is not encrypted.
+    fn refuse_or_warn_in_clear(
+        &self,
+        request: &BackupRequest,
+        plan: &Plan,
+        keys: Option<&(SessionKeys, KeyRecord)>,
+        log: &SessionLog<'_>,
+    ) -> Result<()> {
+        let by_drive = request.encrypt == Some(Encrypt::Drive);
+        if keys.is_some() || by_drive || plan.null {
+            return Ok(());
+        }
+        // Again, as what the media have beyond the database is known by now: the home may be an older one.
+        self.refuse_in_clear(request, &plan.name)?;
+        self.warn_not_encrypted(&plan.name, log)
+    }
+
+    /// The level that a job has to have, if any. `in_vain` is the object of which an earlier backup was to be gone on with that has
+    /// nothing.
+    fn level_wanted(
+        &self,
+        request: &BackupRequest,
+        plan: &Plan,
+        in_vain: Option<&Object>,
+    ) -> Result<Option<Level>> {
+        // Neither an input nor a test of the source's speed builds on anything.
+        if plan.roots.is_empty() || plan.null && request.level.is_none() {
+            return Ok(Some(Level::Full));
+        }
+        // What was to be gone on with was a full backup: this one is begun in its place.
+        if let Some(object) = in_vain
+            && request.level.is_none()
+            && self.began_full_in_vain(object)?
+        {
+            return Ok(Some(Level::Full));
+        }
+        Ok(request.level)
     }
 
     /// Files and bytes to expect: what the object's last complete version has. How many bytes changed nobody knows: of a backup
@@ -539,6 +558,17 @@ impl Job<'_> {
         cell.idb.set_lacks(label.version, &ending.lacks)?;
         Ok(cell.idb.end_session(id, status, ended_us, &totals, &json, Some(version_status))?)
     }
+}
+
+/// Files and bytes that the file systems of a source say are used on them.
+fn used_by(request: &BackupRequest, plan: &Plan) -> Option<(u64, u64)> {
+    if request.sizes.is_some() || plan.roots.is_empty() {
+        return None;
+    }
+    let devices = std::iter::once(&request.device).chain(&request.mirrors);
+    let aside: Vec<_> = devices.flat_map(Address::directories).collect();
+    let used = used(&plan.roots, request.one_file_system, &aside)?;
+    Some((used.inodes, used.bytes))
 }
 
 /// Runs the disk agents of a source.

@@ -106,7 +106,7 @@ impl Sent {
     }
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     /// Passes all frames on that are worth it, and notes them in `live`. An error means that the target takes no more.
     pub fn run(&mut self, live: &mut Live) -> Result<std::result::Result<(), LinkClosed>> {
         for (segment, place) in (0..).zip(&self.view.segments) {
@@ -142,7 +142,7 @@ impl Pass<'_> {
         let label = s.label.as_ref().map(|l| &l.session);
         let opens = self.view.keys.sealer(Purpose::Contents, label, s.stream)?.is_some();
         let mut frames = None;
-        let mut out: Option<Cutter<'_>> = None;
+        let mut out: Option<Cutter<'a>> = None;
         let source = self.meters.of(Stage::Source);
         let mut lap = Lap::start();
         let mut from_replica = Vec::new();
@@ -190,27 +190,9 @@ impl Pass<'_> {
             if (can_open && !whole) || is_short {
                 continue;
             }
-            let room = !self.transfer.is_ending()
-                && self.open.as_ref().is_some_and(|o| {
-                    o.bytes < self.segment_size
-                        && o.begun.contains(&s.stream)
-                        && label.and_then(|l| l.key).is_none_or(|k| o.keys.contains(&k))
-                });
-            if !room || out.is_none() {
-                let begun = close(&mut out, self.positions, s.stream).and_then(|()| self.begin(s));
-                match begun {
-                    Ok(first) => {
-                        let position = self.positions.get(&s.stream).copied().unwrap_or(0);
-                        let owner = Owner { version: self.label.version, sparse: true };
-                        let mut cutter = self.transfer.stream(s.stream, owner, position, 0);
-                        let heads = s.label_frame.iter().chain(&s.names).filter(|_| first);
-                        for raw in heads {
-                            if let Err(closed) = cutter.frame(&raw.header, &raw.stored) {
-                                return Ok(Err(closed));
-                            }
-                        }
-                        out = Some(cutter);
-                    }
+            if !self.has_room_for(s) || out.is_none() {
+                match self.begin_stream(&mut out, s) {
+                    Ok(cutter) => out = Some(cutter),
                     Err(closed) => return Ok(Err(closed)),
                 }
             }
@@ -228,6 +210,35 @@ impl Pass<'_> {
             lap.busy(source);
         }
         Ok(close(&mut out, self.positions, s.stream))
+    }
+
+    /// Whether the open segment has room for more of a stream that it has already.
+    fn has_room_for(&self, s: &StreamContents) -> bool {
+        let key = s.label.as_ref().and_then(|l| l.session.key);
+        !self.transfer.is_ending()
+            && self.open.as_ref().is_some_and(|o| {
+                o.bytes < self.segment_size
+                    && o.begun.contains(&s.stream)
+                    && key.is_none_or(|k| o.keys.contains(&k))
+            })
+    }
+
+    /// Begins a stream's part of a segment, and ends what is `out` of it in the one before. In a segment that has nothing of the stream
+    /// yet its label and names come first.
+    fn begin_stream(
+        &mut self,
+        out: &mut Option<Cutter<'a>>,
+        s: &StreamContents,
+    ) -> std::result::Result<Cutter<'a>, LinkClosed> {
+        close(out, self.positions, s.stream)?;
+        let first = self.begin(s)?;
+        let position = self.positions.get(&s.stream).copied().unwrap_or(0);
+        let owner = Owner { version: self.label.version, sparse: true };
+        let mut cutter = self.transfer.stream(s.stream, owner, position, 0);
+        for raw in s.label_frame.iter().chain(&s.names).filter(|_| first) {
+            cutter.frame(&raw.header, &raw.stored)?;
+        }
+        Ok(cutter)
     }
 
     /// Sees to it that a segment is open which has room and the keys of the stream's session. Returns whether the stream is

@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::places::SegmentPlace;
 use capstan_engine::message::Code;
-use capstan_engine::meter::Stage;
 use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{LogLevel, Version};
 
@@ -30,7 +29,6 @@ use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};
 use crate::session::SessionLog;
-use crate::session::transfers::Moved;
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
 use crate::supply::tapes::Supply;
@@ -162,7 +160,7 @@ impl Cell {
             next: (!supply.is_none()).then_some(&next),
             supply,
         };
-        let copied = self.copy_along(&route, member, &log, stop)?;
+        let mut copied = self.copy_along(&route, member, &log, stop)?;
         drop(booked);
         if stop.0.load(Relaxed) {
             log.stopped(&plan.name);
@@ -172,27 +170,15 @@ impl Cell {
             say_not_locked(&log, &plan.name, &e);
         }
         let status = session.status(copied.failed, copied.degraded, &log);
-        let moved = Moved {
-            read: copied.meters.of(Stage::Source).read().bytes,
-            written: copied.written,
-            elapsed_s: session.elapsed_s(),
-        };
         let (files, dirs) = self.totals_of(&plan.versions)?;
         let mut report = Report {
             files,
             dirs,
-            media: copied.media,
-            media_change_s: copied.media_change_s,
             encryption: of_target(&target),
             ..session.report(&plan.name, status)
         };
-        report.replicas = copied.replicas;
+        copied.fill(self, &mut report, session.elapsed_s(), &log);
         report.set_away(copied.away);
-        report.set_drives(&copied.drives);
-        self.clean_drives(&copied.drives, &mut report, &log);
-        if let Some(run) = copied.run {
-            moved.fill(&mut report, &copied.meters, run.seen);
-        }
         log.fill(&self.devices, &mut report);
         session.record_end(status, &report)?;
         self.back_up_idb(&request.device, copied.last.as_slice(), &log, &mut report);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use capstan_catalog::places::SegmentPlace;
 use capstan_engine::message::Code;
-use capstan_engine::meter::Meters;
+use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::MediumId;
 use capstan_format::record::Follows;
 use capstan_idb::{LogLevel, Version};
@@ -19,8 +19,9 @@ use crate::error::{Result, chain};
 use crate::media::WriteFailure;
 use crate::observe::Stop;
 use crate::reading::version::VersionView;
-use crate::report::{AwayReport, Replica};
+use crate::report::{AwayReport, Replica, Report};
 use crate::session::SessionLog;
+use crate::session::transfers::Moved;
 use crate::supply::tapes::Supply;
 use crate::supply::unfit::{HAS_FAILED, IS_FULL, PassedOver};
 
@@ -72,6 +73,22 @@ pub(crate) struct Copied {
     pub away: Vec<AwayReport>,
     /// The last run.
     pub run: Option<CopyRun>,
+}
+
+impl Copied {
+    /// Puts into a report what was copied and where to, and what drives and stages did in so many seconds.
+    pub fn fill(&mut self, cell: &Cell, report: &mut Report, elapsed_s: f64, log: &SessionLog<'_>) {
+        report.media = std::mem::take(&mut self.media);
+        report.media_change_s = self.media_change_s;
+        report.replicas.append(&mut self.replicas);
+        report.set_drives(&self.drives);
+        cell.clean_drives(&self.drives, report, log);
+        if let Some(run) = self.run.take() {
+            let read = self.meters.of(Stage::Source).read().bytes;
+            let moved = Moved { read, written: self.written, elapsed_s };
+            moved.fill(report, &self.meters, run.seen);
+        }
+    }
 }
 
 impl Cell {

@@ -269,6 +269,25 @@ impl Cell {
         self.prune_once(&request, &self.media_away()?, false, observer, stop).map(drop)
     }
 
+    /// Decides what goes, and marks it, in one transaction. Gives all versions as they were then, and what was decided.
+    fn mark(&self, asked: &Asked<'_>) -> Result<(Vec<PruneRow>, Vec<Decision>)> {
+        let until = |(id, lock): (&VersionId, &MediumLock)| match lock {
+            MediumLock::UntilUs(until) => Some((*id, *until)),
+            MediumLock::Damaged => None,
+        };
+        let locks: Vec<_> = asked.locks.iter().filter_map(until).collect();
+        Ok(self.idb.expire(now_us(), &locks, |rows| {
+            let decisions = asked.decide(rows);
+            // What a full is to be made of is not marked before there is one.
+            let later = bases::versions_of(&bases::given_up(rows, &decisions, asked));
+            let given_up = rows
+                .iter()
+                .zip(&decisions)
+                .filter(|(row, d)| d.action != Action::Keep && !later.contains(&row.version.id));
+            (given_up.map(|(row, _)| row.version.id).collect(), (rows.to_vec(), decisions))
+        })?)
+    }
+
     /// Marks and removes; and settles what is to be consolidated, if that is asked for.
     fn prune_once(
         &self,
@@ -305,20 +324,7 @@ impl Cell {
         let decisions = if request.dry_run {
             asked.decide(&rows)
         } else {
-            let until = |(id, lock): (&VersionId, &MediumLock)| match lock {
-                MediumLock::UntilUs(until) => Some((*id, *until)),
-                MediumLock::Damaged => None,
-            };
-            let locks: Vec<_> = asked.locks.iter().filter_map(until).collect();
-            let (now, decisions) = self.idb.expire(now_us(), &locks, |rows| {
-                let decisions = asked.decide(rows);
-                // What a full is to be made of is not marked before there is one.
-                let later = bases::versions_of(&bases::given_up(rows, &decisions, &asked));
-                let given_up = rows.iter().zip(&decisions).filter(|(row, d)| {
-                    d.action != Action::Keep && !later.contains(&row.version.id)
-                });
-                (given_up.map(|(row, _)| row.version.id).collect(), (rows.to_vec(), decisions))
-            })?;
+            let (now, decisions) = self.mark(&asked)?;
             rows = now;
             decisions
         };

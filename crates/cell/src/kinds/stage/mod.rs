@@ -18,7 +18,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
 use capstan_engine::message::Code;
-use capstan_engine::meter::Stage;
 use capstan_format::id::VersionId;
 use capstan_idb::Status;
 use capstan_media_agent::write::mirror::Member;
@@ -38,7 +37,6 @@ use crate::media::refuse_new_medium_of;
 use crate::observe::{Observer, Stop};
 use crate::report::{Report, Staged, StagedVersion};
 use crate::request::{StageRequest, Turn};
-use crate::session::transfers::Moved;
 use crate::session::{SessionLog, rfc3339};
 use crate::supply::tapes::Supply;
 use crate::supply::unfit::IS_READ;
@@ -102,7 +100,7 @@ impl Cell {
         let target = Target::of(request, member.medium.medium);
         let encryption = of_target(&member.medium);
         session.record_begin(destination(request), None, None)?;
-        let progress =
+        let mut progress =
             self.copy_to_stage(member, &chosen, &sources, &target, request, &log, stop)?;
         staged.copied_bytes = progress.written;
         // What is locked is locked on every medium that has it.
@@ -132,22 +130,8 @@ impl Cell {
         staged.versions = described(&candidates, !stopped, false, false);
         staged.count();
         let status = session.status(progress.failed, progress.degraded, &log);
-        let moved = Moved {
-            read: progress.meters.of(Stage::Source).read().bytes,
-            written: progress.written,
-            elapsed_s: progress.copying_s,
-        };
-        let mut report = Report {
-            encryption,
-            media: progress.media,
-            media_change_s: progress.media_change_s,
-            ..session.report(&sources.name, status)
-        };
-        report.set_drives(&progress.drives);
-        self.clean_drives(&progress.drives, &mut report, &log);
-        if let Some(run) = progress.run {
-            moved.fill(&mut report, &progress.meters, run.seen);
-        }
+        let mut report = Report { encryption, ..session.report(&sources.name, status) };
+        progress.fill(self, &mut report, progress.copying_s, &log);
         report.elapsed_s = session.elapsed_s();
         report.staged = Some(staged);
         let at = sources.media.iter().map(|s| s.row.device.clone()).collect::<Vec<_>>();

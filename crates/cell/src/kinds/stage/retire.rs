@@ -11,7 +11,6 @@ use capstan_catalog::places::SegmentPlace;
 use capstan_devices::address::Address;
 use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
-use capstan_engine::meter::Stage;
 use capstan_format::id::{MediumId, SessionId, VersionId};
 use capstan_idb::{Medium, Status, Version};
 
@@ -28,7 +27,6 @@ use crate::reading::known_media::not_there;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{Encrypt, StageRequest, Turn};
-use crate::session::transfers::Moved;
 use crate::session::{SessionLog, begun, host, now_us, peak_rss, rfc3339};
 use crate::versions::protect::say_not_locked;
 
@@ -196,7 +194,8 @@ impl Cell {
         };
         self.begin_session(&begun(session, RETIRE, place, started_us), None)?;
         report.session = session.to_string();
-        let copied = self.copy_to_stage(member, versions, &sources, &target, &to, &log, stop)?;
+        let mut copied =
+            self.copy_to_stage(member, versions, &sources, &target, &to, &log, stop)?;
         let verdict = self.look_elsewhere(versions, &sources, &target, &copied, &log, stop)?;
         match &verdict {
             Verdict::Elsewhere => {
@@ -224,21 +223,9 @@ impl Cell {
             }
             Verdict::Elsewhere => Status::Completed,
         };
-        let moved = Moved {
-            read: copied.meters.of(Stage::Source).read().bytes,
-            written: copied.written,
-            elapsed_s: copied.copying_s,
-        };
         report.status = status.to_string();
-        report.media = copied.media;
-        report.replicas = copied.replicas;
-        report.media_change_s = copied.media_change_s;
         report.peak_rss_bytes = peak_rss();
-        report.set_drives(&copied.drives);
-        self.clean_drives(&copied.drives, &mut report, &log);
-        if let Some(run) = copied.run {
-            moved.fill(&mut report, &copied.meters, run.seen);
-        }
+        copied.fill(self, &mut report, copied.copying_s, &log);
         report.elapsed_s = begun_at.elapsed().as_secs_f64();
         report.end = rfc3339(now_us());
         log.fill(&self.devices, &mut report);

@@ -9,6 +9,9 @@ const TICK: Duration = Duration::from_millis(12);
 /// The same where times have no fractions: whole seconds (ext3, ext4 with small inodes), or two (FAT).
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
+/// By how much the clock of a file server, or of a program that is a file system, may stand behind this machine's.
+const SKEW: Duration = Duration::from_secs(24 * 3600);
+
 /// The steps of the times of file systems that have fractions of a second and no time of change: 10 ms (exFAT).
 const COARSE_STEP: u32 = 10_000_000;
 
@@ -35,7 +38,10 @@ pub(crate) fn is_settled(ctime: Timestamp, now: SystemTime) -> bool {
 
 /// The time of change that is recorded of what is read from now on, whatever its kind. One that is so new that the next change may have
 /// the same is recorded as a nanosecond earlier: the next incremental does not trust it, and reads what it is of.
-pub(crate) fn recorded(ctime: Timestamp, now: SystemTime) -> Timestamp {
+///
+/// Where the times are not of this kernel's clock, nobody knows what that other clock says now: there a day counts as a tick.
+pub(crate) fn recorded(ctime: Timestamp, now: SystemTime, is_kernels: bool) -> Timestamp {
+    let now = if is_kernels { now } else { now.checked_sub(SKEW).unwrap_or(now) };
     if is_settled(ctime, now) { ctime } else { earlier(ctime) }
 }
 
@@ -71,7 +77,7 @@ mod tests {
     fn a_time_that_the_next_change_may_have_is_not_trusted() {
         let at = |sec, nsec| SystemTime::UNIX_EPOCH + Duration::new(sec, nsec);
         let time = |sec, nsec| Timestamp { sec, nsec };
-        let of = |ctime, now| recorded(ctime, now);
+        let of = |ctime, now| recorded(ctime, now, true);
         assert_eq!(of(time(100, 5), at(100, 12_000_006)), time(100, 5));
         assert_eq!(of(time(100, 5), at(100, 12_000_005)), time(100, 4));
         assert_eq!(of(time(100, 0), at(101, 900_000_000)), time(99, 999_999_999));
@@ -79,5 +85,10 @@ mod tests {
         // The clock of a server may be ahead.
         assert_eq!(of(time(200, 7), at(100, 0)), time(200, 6));
         assert_eq!(of(time(-5, 7), at(100, 0)), time(-5, 7));
+        // It may be behind as well.
+        let of = |ctime, now| recorded(ctime, now, false);
+        assert_eq!(of(time(100, 0), at(86_400 + 102, 0)), time(99, 999_999_999));
+        assert_eq!(of(time(100, 0), at(86_400 + 103, 0)), time(100, 0));
+        assert_eq!(of(time(100, 5), at(86_400 + 101, 0)), time(100, 5));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
@@ -164,6 +164,32 @@ fn sources_and_media_that_fail() {
         clocks::told()
     );
     assert!(all.eio > 0 && all.estale > 0 && all.short > 0, "{all:?}");
+}
+
+/// The clock of a file server is behind, and has whole seconds: what is written in the second in which it was read has the times of before.
+#[test]
+fn a_file_servers_clock_that_is_behind_hides_no_change() {
+    let lab = Lab::new();
+    let Some((tree, _medium)) = mounts(&lab, 9) else { return };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
+    let write = |what: u64| {
+        lab.file("real-tree/held", noise(what, 50_000));
+        lab.sh("touch -d @1600000000 real-tree/held");
+    };
+    for (behind, is_trusted) in [(5, false), (600, false), (3 * 86_400, true)] {
+        tree.set_clock(now - behind);
+        write(1);
+        assert!(clocks::completed(&run(&lab, &BACKUP, Clock::Right, "first").1));
+        write(2);
+        let (_, report) = run(&lab, &BACKUP, Clock::Right, "rewritten");
+        assert!(clocks::completed(&report), "{report:#}");
+        if !is_trusted {
+            comes_back(&lab, &report, &format!("{behind} s behind"));
+        }
+        // What is older than any clock is wrong is not read again.
+        let (_, report) = run(&lab, &BACKUP, Clock::Right, "unchanged");
+        assert_eq!(report["bytes_read"] == 0, is_trusted, "{behind} s behind: {report:#}");
+    }
 }
 
 /// A mount that does not answer: the second SIGTERM ends whoever waits for it, and nothing is lost.

@@ -43,6 +43,8 @@ pub struct Happened {
 
 struct State {
     faults: Faults,
+    /// What its clock says, in seconds since 1970: all times of change are that. Else they are the files' own.
+    clock: Option<i64>,
     happened: Happened,
     dice: Dice,
 }
@@ -89,6 +91,7 @@ impl Mount {
         }
         let state = State {
             faults: Faults::default(),
+            clock: None,
             happened: Happened::default(),
             dice: Dice::new(seed),
         };
@@ -101,6 +104,11 @@ impl Mount {
     /// From now on it fails so.
     pub fn fail(&self, faults: Faults) {
         self.state.lock().unwrap().faults = faults;
+    }
+
+    /// From now on all files were changed at that second.
+    pub fn set_clock(&self, at: i64) {
+        self.state.lock().unwrap().clock = Some(at);
     }
 
     pub fn happened(&self) -> Happened {
@@ -150,16 +158,18 @@ impl Answer {
         self
     }
 
-    fn attr(self, ino: u64, m: &fs::Metadata) -> Self {
+    /// `ctime` stands for the file's own, if there is one.
+    fn attr(self, ino: u64, m: &fs::Metadata, ctime: Option<i64>) -> Self {
+        let (changed, fraction) = ctime.map_or((m.ctime(), m.ctime_nsec()), |at| (at, 0));
         self.u64(ino)
             .u64(m.len())
             .u64(m.blocks())
             .u64(m.atime() as u64)
             .u64(m.mtime() as u64)
-            .u64(m.ctime() as u64)
+            .u64(changed as u64)
             .u32(m.atime_nsec() as u32)
             .u32(m.mtime_nsec() as u32)
-            .u32(m.ctime_nsec() as u32)
+            .u32(fraction as u32)
             .u32(m.mode())
             .u32(m.nlink() as u32)
             .u32(m.uid())
@@ -226,6 +236,10 @@ impl Server {
             files: HashMap::new(),
             last: 1,
         }
+    }
+
+    fn ctime(&self) -> Option<i64> {
+        self.state.lock().unwrap().clock
     }
 
     fn serve(mut self) {
@@ -341,7 +355,7 @@ impl Server {
             self.last
         });
         let answer = Answer::default().u64(node).u64(0).u64(0).u64(0).u32(0).u32(0);
-        Ok(answer.attr(meta.ino(), &meta))
+        Ok(answer.attr(meta.ino(), &meta, self.ctime()))
     }
 
     fn opened(&mut self, file: File, answer: Answer) -> Answer {
@@ -388,7 +402,7 @@ impl Server {
             }
             op::GETATTR => {
                 let meta = fs::symlink_metadata(self.path(node)?)?;
-                none().u64(0).u32(0).u32(0).attr(meta.ino(), &meta)
+                none().u64(0).u32(0).u32(0).attr(meta.ino(), &meta, self.ctime())
             }
             op::SETATTR => self.set(node, f)?,
             op::READLINK => {
@@ -505,7 +519,7 @@ impl Server {
             OpenOptions::new().write(true).open(&path)?.set_len(f.u64(16))?;
         }
         let meta = fs::symlink_metadata(&path)?;
-        Ok(Answer::default().u64(0).u32(0).u32(0).attr(meta.ino(), &meta))
+        Ok(Answer::default().u64(0).u32(0).u32(0).attr(meta.ino(), &meta, self.ctime()))
     }
 
     fn list(&self, node: u64, f: &Fields<'_>) -> io::Result<Answer> {

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::{Backup, ReadMode, text};
 use crate::backup::hardlinks::HardLinks;
 use crate::backup::huge::{HugeFile, Pieces};
+use crate::linux::clock::Clocks;
 use crate::linux::stalls::Stalls;
 use crate::linux::{locks, source};
 use crate::stream::StreamWriter;
@@ -114,6 +115,7 @@ pub(super) struct StreamReader<'a> {
     /// For contents that are read and not sent: a new one for each file costs ten times as much as reading it.
     unsent: Vec<u8>,
     pub(super) now: SystemTime,
+    pub(super) clocks: Clocks,
     /// Bytes read that the shared counters do not have yet.
     uncounted: u64,
     /// How long its thread waits.
@@ -144,6 +146,7 @@ impl<'a> StreamReader<'a> {
             reader: source::Reader::default(),
             unsent: Vec::new(),
             now: SystemTime::now(),
+            clocks: Clocks::default(),
             uncounted: 0,
             stalls: Stalls::of_this_thread(),
         }

@@ -82,7 +82,8 @@ impl StreamReader<'_> {
             Ok(Some(entry)) if entry.kind == Kind::Tombstone => rows.push((entry, None)),
             Ok(Some(mut entry)) => {
                 entry.replaces = retry || item.base.is_some();
-                entry.ctime = ctime::recorded(entry.ctime, self.now);
+                let is_kernels = self.clocks.is_kernels(&item.dir, entry.dev);
+                entry.ctime = ctime::recorded(entry.ctime, self.now, is_kernels);
                 match entry.kind {
                     Kind::Dir => _ = self.backup.counters.dirs.fetch_add(1, Relaxed),
                     // What has contents counts when they were read.

@@ -1,5 +1,6 @@
 //! The operating system calls of the disk agent, in terms that the rest of the crate needs.
 
+pub mod clock;
 pub mod flags;
 pub mod locks;
 pub mod mount_table;

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use capstan_cell::idb_admin::{self, Finding, IdbStats, LoadRequest, Recovered};
+use capstan_cell::Cell;
+use capstan_cell::idb_admin::{self, Finding, IdbStats, LoadRequest, Recovered, RecoveryKey};
 use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
 use capstan_engine::message::path_text;
@@ -162,21 +163,27 @@ fn recovery_key(global: &Global, args: &RecoveryKeyArgs) -> Result<u8, Failure> 
     let cell = home::open(global)?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = args.name.clone().unwrap_or(host);
-    let key = cell.make_recovery_key(args.replace)?;
-    if args.json {
-        let sheet = Sheet {
-            name: &name,
-            cell: cell.id().to_string(),
-            key: &key.id,
-            code: key.code.as_str(),
-        };
+    cell.make_recovery_key(args.replace, |key| print_recovery_key(&cell, key, &name, args.json))?;
+    Ok(COMPLETED)
+}
+
+/// Prints the sheet of a recovery key, or the same as JSON.
+fn print_recovery_key(
+    cell: &Cell,
+    key: &RecoveryKey,
+    name: &str,
+    as_json: bool,
+) -> Result<(), Failure> {
+    if as_json {
+        let sheet =
+            Sheet { name, cell: cell.id().to_string(), key: &key.id, code: key.code.as_str() };
         let mut text = Zeroizing::new(Vec::with_capacity(4096 + name.len()));
         let failed = |why: String| Failure::of(FAILED, why, None);
         serde_json::to_writer(&mut *text, &sheet).map_err(|e| failed(e.to_string()))?;
         text.push(b'\n');
         let mut out = Output::new();
         out.text(std::str::from_utf8(&text).map_err(|e| failed(e.to_string()))?)?;
-        return out.finish().map(|()| COMPLETED);
+        return out.finish();
     }
     // Ample, so that writing leaves no copies of the code behind.
     let mut sheet = Zeroizing::new(String::with_capacity(4096 + name.len()));
@@ -203,8 +210,7 @@ fn recovery_key(global: &Global, args: &RecoveryKeyArgs) -> Result<u8, Failure> 
     );
     let mut out = Output::new();
     out.text(&sheet)?;
-    out.finish()?;
-    Ok(COMPLETED)
+    out.finish()
 }
 
 fn move_tables(global: &Global, as_json: bool) -> Result<u8, Failure> {

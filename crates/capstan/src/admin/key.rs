@@ -170,11 +170,12 @@ impl Keys {
         for opener in rest {
             draw(|rng| ring.add_lock(&unlocked, &opener.lock(Scope::All, label), rng))?;
         }
+        // A code that could not be printed opens nothing that anybody has.
+        self.print_sheets(&ring, &openers, None)?;
         keyring::save(&self.home, &ring)?;
         self.notes
             .say(&format!("backups are encrypted from now on; the key ring is {}", path.display()));
         self.names_key_if(names_key)?;
-        self.print_sheets(&ring, &openers, None)?;
         if !openers.iter().any(|o| matches!(o, Opener::Code(_))) {
             self.notes.say(
                 "without what opens it no backup can be read: `capstan key recovery` prints a sheet to lock away",
@@ -203,9 +204,6 @@ impl Keys {
         for opener in &new {
             ids.push(draw(|rng| ring.add_lock(&unlocked, &opener.lock(scope, label(args)), rng))?);
         }
-        keyring::save(&self.home, &ring)?;
-        ids.iter().for_each(|id| self.notes.say(&format!("lock {id} is added")));
-        self.note_locks(&ids);
         if scope == Scope::All {
             self.print_sheets(&ring, &new, None)?;
         } else {
@@ -216,6 +214,9 @@ impl Keys {
                 }
             }
         }
+        keyring::save(&self.home, &ring)?;
+        ids.iter().for_each(|id| self.notes.say(&format!("lock {id} is added")));
+        self.note_locks(&ids);
         Ok(())
     }
 
@@ -391,13 +392,13 @@ impl Keys {
             .flat_map(|pair| pair.locks)
             .filter_map(|l| l.id)
             .collect();
+        self.print_sheets(&ring, &openers, None)?;
         // The ring comes first: with it, both what is wrapped anew and what is not can be read.
         keyring::save(&self.home, &ring)?;
         self.notes.say(&format!("key {id} is active; older keys are kept for reading"));
         self.notes.say(
             "locks of older keys, recovery sheets among them, open what was written before and nothing that is written from now on: add them again (`capstan key recovery`, `capstan key add`)",
         );
-        self.print_sheets(&ring, &openers, None)?;
         self.note_locks(&new);
         self.rewrap_with(&ring, &unlocked)
     }
@@ -443,8 +444,8 @@ impl Keys {
         let code = Opener::Code(draw(|rng| Ok(RecoveryCode::draw(rng)))?);
         let id =
             draw(|rng| ring.add_lock(&unlocked, &code.lock(Scope::All, "recovery sheet"), rng))?;
-        keyring::save(&self.home, &ring)?;
         self.print_sheets(&ring, &[code], name)?;
+        keyring::save(&self.home, &ring)?;
         self.notes.say(&format!("lock {id} is added; print the sheet and lock it away"));
         self.note_locks(&[id]);
         Ok(())

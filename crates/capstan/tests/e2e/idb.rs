@@ -98,6 +98,10 @@ fn the_database_comes_back_from_the_device_of_a_session() {
     assert!(first["notes"][0].as_str().unwrap().contains("idb recovery-key"), "{first}");
     let second = lab.backed_up(["tree", "--to", "m1", "--name", "t"]);
     assert_eq!((&second["notes"], &second["errors"]), (&Value::Null, &serde_json::json!([])));
+    // A code that nobody saw opens nothing.
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let unseen = lab.command().args(["idb", "recovery-key"]).stdout(full).status().unwrap();
+    assert_eq!(unseen.code(), Some(1));
     let sheet = run(&lab, "idb recovery-key").ok().stdout.clone();
     let code = sheet.lines().find(|l| l.trim().starts_with("1:")).unwrap().trim().to_owned();
     run(&lab, "idb recovery-key").refused(&["already", "--replace"]);

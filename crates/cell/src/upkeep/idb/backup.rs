@@ -56,9 +56,19 @@ impl Cell {
     }
 
     /// Makes a recovery key. One that is there is replaced only if that is asked for: backups that were sealed for it keep
-    /// needing its code.
-    pub fn make_recovery_key(&self, replace: bool) -> Result<RecoveryKey> {
+    /// needing its code. It is in force once `show` has shown its code, and not if that fails.
+    pub fn make_recovery_key<E: From<CellError>>(
+        &self,
+        replace: bool,
+        show: impl FnOnce(&RecoveryKey) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let _lock = keyring::lock(&self.home)?;
+        let (ring, key) = self.new_recovery_key(replace)?;
+        show(&key)?;
+        Ok(keyring::save_as(&self.home, RECOVERY_FILE, &ring)?)
+    }
+
+    fn new_recovery_key(&self, replace: bool) -> Result<(KeyRing, RecoveryKey)> {
         if let Some(ring) = self.recovery_ring()?
             && !replace
         {
@@ -77,8 +87,8 @@ impl Cell {
             let (ring, _) = KeyRing::create(&lock, now, rng)?;
             Ok((code, ring))
         })?;
-        keyring::save_as(&self.home, RECOVERY_FILE, &ring)?;
-        Ok(RecoveryKey { id: ring.active()?.id().to_string(), code: code.to_text() })
+        let key = RecoveryKey { id: ring.active()?.id().to_string(), code: code.to_text() };
+        Ok((ring, key))
     }
 
     /// Lays a backup of the internal database beside the data of a session that ended: on the media that it wrote `last`, one of each

@@ -119,6 +119,7 @@ mod retire;
 mod retries;
 mod rotation;
 mod rotation_faults;
+mod rotation_lost;
 mod runs;
 mod scratch;
 mod secrets;

@@ -12,12 +12,12 @@ use crate::rotation::Nights;
 /// A Monday.
 const FIRST: Date = date(2030, 1, 7);
 
-fn day(n: i64) -> Date {
+pub(crate) fn day(n: i64) -> Date {
     FIRST.checked_add(n.days()).unwrap()
 }
 
 /// A library with so many blank tapes, and a pool that takes them.
-fn office(tapes: u32, sets: &str, full: bool) -> Nights {
+pub(crate) fn office(tapes: u32, sets: &str, full: bool) -> Nights {
     let nights = Nights::new();
     let run = |line: &str| nights.run(FIRST, 12, line).ok().stdout.clone();
     run(&format!(
@@ -34,13 +34,13 @@ fn office(tapes: u32, sets: &str, full: bool) -> Nights {
     nights
 }
 
-fn media(nights: &Nights, today: Date) -> Vec<Value> {
+pub(crate) fn media(nights: &Nights, today: Date) -> Vec<Value> {
     let listed = nights.run(today, 23, "media list --json").ok().stdout.clone();
     let listed: Value = serde_json::from_str(&listed).unwrap();
     listed["media"].as_array().unwrap().clone()
 }
 
-fn of_set(nights: &Nights, today: Date, set: &str) -> Vec<String> {
+pub(crate) fn of_set(nights: &Nights, today: Date, set: &str) -> Vec<String> {
     let media = media(nights, today).into_iter().filter(|m| m["rotation_set"] == set);
     media.map(|m| m["label"].as_str().unwrap().to_owned()).collect()
 }

@@ -45,6 +45,10 @@ pub(crate) struct Lasts {
     pub held: HashMap<MediumId, Vec<(VersionId, String)>>,
     /// Media of rotation sets whose turn has come.
     pub due: HashSet<MediumId>,
+    /// Those that are written no more, whose turn would have come: nothing on them must stay for its own sake.
+    pub past: HashSet<MediumId>,
+    /// Those that are not written in their turn only as one that is written no more has what builds on theirs: that version and medium.
+    pub waits_for: HashMap<MediumId, (VersionId, MediumId)>,
 }
 
 impl Keeps {

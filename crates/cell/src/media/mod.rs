@@ -95,6 +95,8 @@ pub struct MediumInfo {
     pub kept: u64,
     /// Why it is not given up though none of them must: with it something would go that no prune would remove.
     pub held: Option<String>,
+    /// Of a medium of a rotation set: what on one that is written no more keeps it from its turn, and what helps.
+    pub waits_for: Option<String>,
     /// Until when the last of those that have an end must stay, in microseconds since 1970.
     pub kept_until_us: Option<i64>,
     /// Whether one of them must stay without end.
@@ -153,8 +155,14 @@ impl Cell {
         let management = self.idb.management(medium.id)?;
         let holdings = self.idb.holdings(medium.id)?;
         let versions = self.idb.versions_on_medium(medium.id)?;
+        let lasts = match management.rotation_set {
+            Some(_) => Some(keeps.lasts(self)?),
+            None => None,
+        };
         let is_due =
-            management.rotation_set.is_some() && keeps.lasts(self)?.due.contains(&medium.id);
+            lasts.is_some_and(|of| of.due.contains(&medium.id) || of.past.contains(&medium.id));
+        let waits_for = lasts.and_then(|of| of.waits_for.get(&medium.id).copied());
+        let waits_for = waits_for.map(|of| self.waits_for_text(of)).transpose()?;
         let kept = if is_due { Vec::new() } else { keeps.of(&versions) };
         let is_asked = holdings.segments > 0 && kept.is_empty() && !is_due;
         let held = match is_asked {
@@ -223,6 +231,7 @@ impl Cell {
             protected_us,
             kept: kept.len() as u64,
             held,
+            waits_for,
             kept_until_us: kept_longest.iter().filter_map(Kept::until_us).max(),
             kept_for_ever: kept_longest.iter().any(|k| k.until_us().is_none()),
             kept_by_set,

@@ -394,6 +394,7 @@ mod tests {
             versions: Vec::new(),
             kept: 0,
             held: None,
+            waits_for: None,
             kept_until_us: None,
             kept_for_ever: false,
             kept_by_set: false,

@@ -5,15 +5,16 @@
 //! What is locked or protected by itself, what is an object's last, and what newer versions build on stays all the same: such a
 //! medium is passed over, and the next oldest comes.
 //!
-//! A medium that is written no more takes no turns, and another one has its seat. One that is forgotten leaves the set, and the others
-//! take turns, as they do beside one that is written no more. Only backups go by turns: what is copied has its old
-//! date, and would go before its time. What is copied off a medium of a set goes in its place ([`Turn::InPlaceOf`]).
+//! A medium that is written no more takes no turns, and another one has its seat. What lies on it holds nothing back once its turn would
+//! have come ([`crate::supply::past_turns`]). One that is forgotten leaves the set, and the others take turns, as they do beside one that
+//! is written no more. Only backups go by turns: what is copied has its old date, and would go before its time. What is copied off a
+//! medium of a set goes in its place ([`Turn::InPlaceOf`]).
 //!
 //! A medium of a set is enough for the set: what lies elsewhere, too, lets nothing of a set go unless it is at hand, and nothing in a set
 //! builds on it.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, SegmentId, VersionId};
@@ -27,6 +28,7 @@ use crate::media::{Keeps, Lasts, MediumInfo, is_worm};
 use crate::reading::version::VersionView;
 use crate::session::now_us;
 use crate::supply::allocate::{local_date, set_of};
+use crate::supply::past_turns::{MediaOfSets, OfSet, SetName};
 use crate::supply::seats::{Seats, takes_turns};
 
 /// By medium, versions.
@@ -52,10 +54,21 @@ fn next_of(media: &[InTurn]) -> Option<MediumId> {
 impl Cell {
     /// What decides on media beside the protection of each version.
     pub(crate) fn lasts(&self, keeps: &Keeps) -> Result<Lasts> {
-        let (rows, stays, in_turn) = self.stays_without_rules()?;
-        let [needs, of_sound, at_hand] = self.needs_of_media(&rows)?;
-        let rows: HashMap<VersionId, &PruneRow> =
+        let rows = self.idb.prune_rows()?;
+        let by_id: HashMap<VersionId, &PruneRow> =
             rows.iter().map(|row| (row.version.id, row)).collect();
+        let (pools, sets) = (self.rotating()?, self.media_of_sets()?);
+        let mut complete: HashSet<SetName> = HashSet::new();
+        for (name @ (pool, set), media) in &sets {
+            let size = pools.get(pool).map_or(0, |pool| pool.size_of(*set));
+            // Some may have left it.
+            if size > 0 && (media.len() >= size as usize || self.had_all(pool, *set, size)?) {
+                complete.insert(name.clone());
+            }
+        }
+        let past = self.past_turns(&sets, &complete, &by_id)?;
+        let (stays, in_turn) = self.stays_without_rules(&rows, &past.versions)?;
+        let [needs, of_sound, at_hand] = self.needs_of_media(&rows)?;
         let held = |versions: &HashSet<VersionId>| {
             let of = versions.iter().filter_map(|id| Some((*id, stays.get(id)?.clone())));
             let mut held: Vec<_> = of.collect();
@@ -63,52 +76,71 @@ impl Cell {
             held
         };
         let held = needs.iter().map(|(medium, versions)| (*medium, held(versions)));
-        let mut lasts = Lasts { held: held.collect(), due: HashSet::new() };
+        let mut lasts = Lasts { held: held.collect(), ..Lasts::default() };
         lasts.held.retain(|_, held| !held.is_empty());
-        let mut sets: BTreeMap<(String, RotationSet), Vec<(i64, Medium)>> = BTreeMap::new();
-        let pools = self.rotating()?;
-        for medium in self.idb.media()?.into_iter().filter(|_| !pools.is_empty()) {
-            let of = self.idb.management(medium.id)?;
-            if let (Some(pool), Some(set)) = (&of.pool, of.rotation_set) {
-                let last = self.idb.holdings(medium.id)?.last_us.unwrap_or(i64::MIN);
-                sets.entry((pool.clone(), set)).or_default().push((last, medium));
-            }
-        }
-        for ((pool, set), mut media) in sets {
-            let size = pools.get(&pool).map_or(0, |pool| pool.size_of(set));
-            let has_had_all = media.len() >= size as usize || self.had_all(&pool, set, size)?;
-            if size == 0 || !has_had_all {
-                continue;
-            }
-            media.sort_unstable_by_key(|(last, medium)| (*last, medium.id.0));
+        let is_given_up = |id: &VersionId| {
+            by_id.get(id).is_none_or(|row| {
+                row.keeping.expired_us.is_some() || row.version.status == Status::Failed
+            })
+        };
+        for (name, media) in sets {
             let mut in_turn_of_set = Vec::new();
-            for (_, medium) in &media {
-                if !self.takes_turns(medium)? {
+            for of in &media {
+                let id = of.medium.id;
+                if !of.takes && !past.media.contains(&id) {
                     continue;
                 }
-                let versions = self.idb.versions_on_medium(medium.id)?;
-                let is_free =
-                    keeps.of(&versions).is_empty() && !lasts.held.contains_key(&medium.id);
-                let on_it: HashSet<VersionId> = versions.iter().copied().collect();
-                let is_given_up = |id: &VersionId| {
-                    rows.get(id).is_none_or(|row| {
-                        row.keeping.expired_us.is_some() || row.version.status == Status::Failed
-                    })
+                let on_it: HashSet<VersionId> = of.versions.iter().copied().collect();
+                let may_go = |id: &VersionId| {
+                    (on_it.contains(id) || past.versions.contains(id)) && !in_turn.contains_key(id)
                 };
-                let goes = |id: &VersionId| {
-                    is_given_up(id) || on_it.contains(id) && !in_turn.contains_key(id)
-                };
-                let go_all = |needs: &Needs, go: &dyn Fn(&VersionId) -> bool| {
-                    needs.get(&medium.id).is_none_or(|lost| lost.iter().all(go))
-                };
-                let may_go = go_all(&of_sound, &goes)
-                    && go_all(&at_hand, &|id| is_given_up(id) || on_it.contains(id))
-                    && !versions.iter().any(|id| keeps.stays_in_turn(*id));
-                in_turn_of_set.push(InTurn { id: medium.id, is_free, may_go });
+                let goes = |id: &VersionId| is_given_up(id) || may_go(id);
+                let goes_at_hand =
+                    |id: &VersionId| is_given_up(id) || on_it.contains(id) || may_go(id);
+                let lost = |needs: &Needs| needs.get(&id).cloned().unwrap_or_default();
+                let sound = lost(&of_sound).into_iter().filter(|id| !goes(id));
+                let here = lost(&at_hand).into_iter().filter(|id| !goes_at_hand(id));
+                let mut hold: Vec<VersionId> = sound.chain(here).collect();
+                hold.extend(of.versions.iter().filter(|id| keeps.stays_in_turn(**id)));
+                if !of.takes {
+                    lasts.past.extend(hold.is_empty().then_some(id));
+                    continue;
+                }
+                let first = hold.iter().find_map(|v| Some((*v, *past.unseated.get(v)?)));
+                if hold.iter().all(|v| past.unseated.contains_key(v)) {
+                    lasts.waits_for.extend(first.map(|of| (id, of)));
+                }
+                let is_free = keeps.of(&of.versions).is_empty() && !lasts.held.contains_key(&id);
+                in_turn_of_set.push(InTurn { id, is_free, may_go: hold.is_empty() });
             }
-            lasts.due.extend(next_of(&in_turn_of_set));
+            if complete.contains(&name) {
+                lasts.due.extend(next_of(&in_turn_of_set));
+            }
         }
         Ok(lasts)
+    }
+
+    /// The media of the sets of all pools.
+    fn media_of_sets(&self) -> Result<MediaOfSets> {
+        let mut sets = MediaOfSets::new();
+        if self.rotating()?.is_empty() {
+            return Ok(sets);
+        }
+        for medium in self.idb.media()? {
+            let of = self.idb.management(medium.id)?;
+            let Some(name) = of.pool.zip(of.rotation_set) else { continue };
+            let of = OfSet {
+                last_us: self.idb.holdings(medium.id)?.last_us.unwrap_or(i64::MIN),
+                takes: self.takes_turns(&medium)?,
+                versions: self.idb.versions_on_medium(medium.id)?,
+                medium,
+            };
+            sets.entry(name).or_default().push(of);
+        }
+        for media in sets.values_mut() {
+            media.sort_unstable_by_key(|of| (of.last_us, of.medium.id.0));
+        }
+        Ok(sets)
     }
 
     /// Whether a medium of a set is written in its turn at all.

@@ -21,6 +21,9 @@ pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
         MediumState::Protected | MediumState::Full if m.absent.is_some() => {}
         MediumState::Blank => return Some("is not initialised".to_owned()),
         MediumState::Protected | MediumState::Full if m.held.is_some() => return m.held.clone(),
+        MediumState::Protected | MediumState::Full if m.waits_for.is_some() => {
+            return m.waits_for.clone();
+        }
         MediumState::Protected => return Some("holds what must stay".to_owned()),
         MediumState::Full => return Some("is full".to_owned()),
         MediumState::Retired => return Some("is retired".to_owned()),

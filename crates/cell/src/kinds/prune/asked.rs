@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_format::id::ObjectId;
+use capstan_format::id::{ObjectId, VersionId};
 use capstan_idb::Object;
 
 use super::PruneRequest;
@@ -32,13 +32,11 @@ impl Cell {
                 "to give objects up they are named, and no keep rule is given; name them, and leave the rules out".to_owned(),
             ));
         }
-        let mut still = standing_still(away);
         // Who gives up objects names their host, if it is another one.
-        if !request.give_up {
-            for (object, why) in self.decided_elsewhere(&self.idb.objects()?)? {
-                still.entry(object).or_insert(why);
-            }
-        }
+        let elsewhere = match request.give_up {
+            true => HashMap::new(),
+            false => self.decided_elsewhere(&self.idb.objects()?)?.into_iter().collect(),
+        };
         let leap = self.leap()?;
         let unsound = self.unsound_versions(&self.unsound_places()?)?;
         Ok(Asked {
@@ -52,15 +50,39 @@ impl Cell {
             damaged: unsound.damaged,
             out_of_use: unsound.out_of_use,
             lacking: self.lacking_paths()?,
-            still,
+            still: standing_still(away),
+            elsewhere,
+            not_at_hand: self.not_at_hand(away)?,
             of_others: self.versions_of_others()?,
             of_sets: self.versions_of_sets()?,
             in_turn: false,
+            past_turn: HashSet::new(),
             crowded: self.crowded()?,
             now_us: leap.map_or_else(now_us, |leap| leap.from_us),
             leap,
             here: jiff::tz::TimeZone::system(),
         })
+    }
+
+    /// The newest complete versions of each object, down to the first that needs none of the media that are away.
+    fn not_at_hand(&self, away: &[AwayMedium]) -> Result<HashSet<VersionId>> {
+        let objects: HashSet<ObjectId> =
+            away.iter().flat_map(|of| &of.objects).map(|object| object.id).collect();
+        let mut found = HashSet::new();
+        if objects.is_empty() {
+            return Ok(found);
+        }
+        let unsound = self.unsound_places()?;
+        for object in objects {
+            let versions = self.idb.versions_of(object)?.into_iter();
+            for version in versions.filter(|v| !v.null_device && v.is_complete_by(None)) {
+                if !self.needs(version.id, away, &unsound)? {
+                    break;
+                }
+                found.insert(version.id);
+            }
+        }
+        Ok(found)
     }
 
     /// The objects that are asked for; nothing, if that is all.

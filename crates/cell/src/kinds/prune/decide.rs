@@ -41,6 +41,15 @@ pub(crate) struct Decision {
     pub why: Vec<String>,
 }
 
+/// An object's last complete versions, by their places among all.
+#[derive(Clone, Copy)]
+struct Last {
+    /// By what is recorded.
+    recorded: Option<usize>,
+    /// Of those that need no medium that is away.
+    at_hand: Option<usize>,
+}
+
 impl Decision {
     fn new(action: Action, why: &str) -> Self {
         Self { action, why: vec![why.to_owned()] }
@@ -78,14 +87,20 @@ pub(crate) struct Asked<'a> {
     pub out_of_use: HashMap<VersionId, String>,
     /// What versions lack of the paths which they were to have.
     pub lacking: Lacking,
-    /// Objects of which nothing goes now, and why.
+    /// Objects of which nothing goes now by rules, as media are away or lack something, and why. Rotation sets go on without them.
     pub still: HashMap<ObjectId, String>,
+    /// Objects on which another host decides, in words.
+    pub elsewhere: HashMap<ObjectId, String>,
+    /// The newest complete versions of objects, down to the first that needs no medium that is away: they do not count as the last one.
+    pub not_at_hand: HashSet<VersionId>,
     /// Versions that are on media of other cells: these decide on them.
     pub of_others: HashSet<VersionId>,
     /// Versions that only media of rotation sets have: these decide on them, unless they have a protection of their own.
     pub of_sets: HashSet<VersionId>,
     /// Whether the turn of all these media has come.
     pub in_turn: bool,
+    /// Those of them whose media are written no more, and whose turn would have come.
+    pub past_turn: HashSet<VersionId>,
     /// Versions on full disks, each with a full elsewhere that stands for it: that is kept in their place, where what they build on
     /// was given up.
     pub crowded: HashMap<VersionId, VersionId>,
@@ -139,7 +154,8 @@ impl Asked<'_> {
     fn of_object(&self, rows: &[PruneRow]) -> Vec<Decision> {
         let complete: Vec<usize> = (0..rows.len()).filter(|i| self.counts(&rows[*i])).collect();
         let mut by_rules = self.by_rules(rows, &complete);
-        let last = complete.first().copied();
+        let at_hand = complete.iter().find(|i| self.is_at_hand(&rows[**i])).copied();
+        let last = Last { recorded: complete.first().copied(), at_hand };
         // What nobody can say of whether it can be had takes no place of others, and goes no sooner than if it could be had.
         let is_open = |i: &usize| self.counts_if_had(&rows[*i]);
         if (0..rows.len()).any(|i| is_open(&i) && !complete.contains(&i)) {
@@ -196,9 +212,11 @@ impl Asked<'_> {
         let last = groups.flat_map(|group| {
             let whole: Vec<usize> = (0..group.len()).filter(|i| self.counts(&group[*i])).collect();
             let before = self.have_last(group, &whole).into_keys();
-            let all = whole.first().copied().into_iter().chain(before);
+            let at_hand = whole.iter().find(|i| self.is_at_hand(&group[**i]));
+            let all = whole.first().into_iter().chain(at_hand).copied().chain(before);
             let mut all: Vec<usize> = all.collect();
             all.sort_unstable();
+            all.dedup();
             all.into_iter().map(|i| group[i].version.id)
         });
         last.collect()
@@ -214,6 +232,11 @@ impl Asked<'_> {
     /// Whether a version takes a place of a rule: it is whole, and ours.
     fn counts(&self, row: &PruneRow) -> bool {
         self.is_whole(row) && !self.of_others.contains(&row.version.id)
+    }
+
+    /// Whether no medium that is away is needed for a version, as far as that matters.
+    fn is_at_hand(&self, row: &PruneRow) -> bool {
+        !self.not_at_hand.contains(&row.version.id)
     }
 
     /// Whether a version takes a place, or would if what media in use no more have of it could be had.
@@ -262,7 +285,8 @@ impl Asked<'_> {
             why.push("in use by a session that runs".to_owned());
         }
         why.extend(row.readers.iter().map(|reader| format!("read by {reader}")));
-        why.extend(self.still.get(&row.version.object).cloned());
+        let still = self.still.get(&row.version.object).filter(|_| !self.is_of_set(row));
+        why.extend(still.or_else(|| self.elsewhere.get(&row.version.object)).cloned());
         if self.of_others.contains(&row.version.id) {
             why.push("it is on a medium of another cell".to_owned());
         }
@@ -288,13 +312,13 @@ impl Asked<'_> {
         why
     }
 
-    /// Why a version stays that no rule keeps; `last` is the object's last complete one, `have_last` are those that have what it
+    /// Why a version stays that no rule keeps; `last` are the object's last complete ones, `have_last` are those that have what it
     /// lacks.
     fn stays(
         &self,
         row: &PruneRow,
         index: usize,
-        last: Option<usize>,
+        last: Last,
         have_last: &HashMap<usize, Paths>,
     ) -> Option<String> {
         let paths = have_last.get(&index);
@@ -306,13 +330,19 @@ impl Asked<'_> {
         &self,
         row: &PruneRow,
         index: usize,
-        last: Option<usize>,
+        Last { recorded: last, at_hand }: Last,
     ) -> Option<&'static str> {
         if Some(index) == last {
             return Some("last complete version");
         }
+        if Some(index) == at_hand {
+            return Some("last complete version that is at hand");
+        }
         // Nothing goes on with it, and what it is made of stays.
         if is_unended_full(row) {
+            return None;
+        }
+        if self.in_turn && self.is_of_set(row) && self.past_turn.contains(&row.version.id) {
             return None;
         }
         if self.waits_for_repair(row) {
@@ -467,6 +497,8 @@ mod tests {
         let lacking = Lacking::default();
         let crowded = HashMap::new();
         let (of_sets, in_turn) = (HashSet::new(), false);
+        let (elsewhere, not_at_hand) = (HashMap::new(), HashSet::new());
+        let past_turn = HashSet::new();
         Asked {
             rules,
             give_up,
@@ -479,9 +511,12 @@ mod tests {
             out_of_use,
             lacking,
             still,
+            elsewhere,
+            not_at_hand,
             of_others,
             of_sets,
             in_turn,
+            past_turn,
             crowded,
             now_us,
             leap: None,
@@ -780,6 +815,40 @@ mod tests {
         assert_eq!(letters(&sets.decide(&rows)), "kkkr", "3 is the last of those by rules");
         sets.in_turn = true;
         assert_eq!(letters(&sets.decide(&rows)), "kkrr", "the last complete one stays");
+    }
+
+    #[test]
+    fn what_is_away_holds_back_no_rotation_set_and_the_last_that_is_at_hand_stays() {
+        let rows = [row(4), row(3), row(2), row(1)];
+        let rules = last(1);
+        let mut sets = asked(&rules);
+        (sets.of_sets, sets.in_turn) = ([4, 3, 2].map(|n| VersionId([n; 16])).into(), true);
+        sets.still.insert(ObjectId([1; 16]), "away".to_owned());
+        assert_eq!(letters(&sets.decide(&rows)), "krrk", "rules stand still, and sets do not");
+        sets.not_at_hand = [VersionId([4; 16])].into();
+        let decided = sets.decide(&rows);
+        assert_eq!(letters(&decided), "kkrk");
+        assert_eq!(decided[1].why, ["last complete version that is at hand"]);
+        let ids = |all: &[usize]| all.iter().map(|i| rows[*i].version.id).collect::<Vec<_>>();
+        assert_eq!(sets.last_whole(&rows), ids(&[0, 1]));
+    }
+
+    #[test]
+    fn what_is_damaged_on_a_medium_of_a_set_stays_until_its_turn_would_have_come() {
+        let rows = [row(3), row(2), row(1)];
+        let rules = last(1);
+        let mut sets = asked(&rules);
+        (sets.of_sets, sets.in_turn) = ([3, 2, 1].map(|n| VersionId([n; 16])).into(), true);
+        sets.damaged = [(VersionId([2; 16]), "m".to_owned())].into();
+        assert_eq!(letters(&sets.decide(&rows)), "kkr");
+        sets.past_turn = [VersionId([2; 16])].into();
+        assert_eq!(letters(&sets.decide(&rows)), "krr");
+        sets.in_turn = false;
+        assert_eq!(
+            letters(&sets.decide(&rows)),
+            "kkk",
+            "it stays as long as nothing takes its room"
+        );
     }
 
     #[test]

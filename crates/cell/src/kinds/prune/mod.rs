@@ -367,23 +367,26 @@ impl Cell {
         Ok(before.map(|(row, _)| row.version.id).collect())
     }
 
-    /// All versions; those that a prune without rules keeps, each with the reason; and those of these that it would keep if the turn
-    /// of all media of rotation sets had come. A session that failed left nothing that was asked for.
-    pub(crate) fn stays_without_rules(&self) -> Result<(Vec<PruneRow>, Stays, Stays)> {
+    /// Those of all versions that a prune without rules keeps, each with the reason; and those of these that it would keep if the turn
+    /// of all media of rotation sets had come, and that of these versions is past. A session that failed left nothing that was asked for.
+    pub(crate) fn stays_without_rules(
+        &self,
+        rows: &[PruneRow],
+        past_turn: &HashSet<VersionId>,
+    ) -> Result<(Stays, Stays)> {
         let request = PruneRequest::default();
-        let rows = self.idb.prune_rows()?;
         let mut asked = self.asked(&request, &self.media_away()?)?;
         let stays = |asked: &Asked<'_>| {
-            let decided = rows.iter().zip(asked.decide(&rows));
+            let decided = rows.iter().zip(asked.decide(rows));
             let stays = decided.filter(|(row, d)| {
                 d.action == Action::Keep && row.version.status != Status::Failed
             });
             stays.map(|(row, d)| (row.version.id, d.why.join(", "))).collect::<Stays>()
         };
         let now = stays(&asked);
-        asked.in_turn = true;
+        (asked.in_turn, asked.past_turn) = (true, past_turn.clone());
         let in_turn = stays(&asked);
-        Ok((rows, now, in_turn))
+        Ok((now, in_turn))
     }
 
     /// The last whole version of each object, with all that these build on.

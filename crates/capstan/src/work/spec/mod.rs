@@ -176,7 +176,8 @@ fn absolute(top: &mut Table<'_>, key: &str, m: &mut Mistakes<'_>) -> Option<Path
 
 /// How many objects are backed up at once; one after the other, if it does not say.
 fn together(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> usize {
-    let Some((at, value)) = top.scalar("together", m) else { return 1 };
+    let wanted = format!("a number from 1 to {TOGETHER_MAX}");
+    let Some((at, value)) = top.scalar_of("together", &wanted, m) else { return 1 };
     match value.parse() {
         Ok(n @ 1..=TOGETHER_MAX) => n,
         _ => {
@@ -197,7 +198,8 @@ fn keep(mut t: Table<'_>, m: &mut Mistakes<'_>) -> KeepRules {
     }
     let mut rules = Vec::new();
     for key in COUNTS {
-        let Some((at, value)) = t.scalar(key, m) else { continue };
+        let wanted = "a number from 1 on, or \"unlimited\"";
+        let Some((at, value)) = t.scalar_of(key, wanted, m) else { continue };
         match value.parse::<u32>() {
             Ok(1..) => rules.push(format!("--keep-{key}={value}")),
             _ if value == "unlimited" => rules.push(format!("--keep-{key}={value}")),

@@ -79,10 +79,20 @@ impl<'a> Table<'a> {
 
     /// A text or a number, as it is written.
     pub fn scalar(&mut self, key: &str, m: &mut Mistakes<'_>) -> Option<(usize, String)> {
+        self.scalar_of(key, "a text or a number", m)
+    }
+
+    /// The same, of what is to be written as that.
+    pub fn scalar_of(
+        &mut self,
+        key: &str,
+        wanted: &str,
+        m: &mut Mistakes<'_>,
+    ) -> Option<(usize, String)> {
         let (at, value) = self.take(key)?;
         let text = scalar_text(value);
         if text.is_none() {
-            m.at(at, format!("'{key}' is {}; write a text or a number", kind(value)));
+            m.at(at, format!("'{key}' is {}; write {wanted}", kind(value)));
         }
         text.map(|text| (at, text))
     }

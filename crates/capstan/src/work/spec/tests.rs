@@ -246,3 +246,12 @@ fn names_that_no_object_can_have_are_mistakes() {
         assert!(text.contains(words), "{words}: {text}");
     }
 }
+
+#[test]
+fn a_truth_value_in_the_place_of_a_number_is_told_which_number_is_meant() {
+    let object = "[[object]]\npaths = [\"/a\"]\n";
+    let found = mistakes(&format!("device = \"/b\"\ntogether = true\n{object}"));
+    assert_eq!(found, [(2, "'together' is `true`; write a number from 1 to 32".to_owned())]);
+    let found = mistakes(&format!("device = \"/b\"\n{object}[keep]\ndaily = true\n"));
+    assert!(found[0].1.contains("write a number from 1 on, or \"unlimited\""), "{found:?}");
+}

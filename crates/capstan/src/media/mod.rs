@@ -65,7 +65,13 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             print(&home::open(global)?.media_label(medium, label)?, *json)?;
         }
         MediaCommand::Move { medium, pool, set, json, .. } => {
-            print(&home::open(global)?.media_move(medium, pool.as_deref(), *set)?, *json)?;
+            let cell = home::open(global)?;
+            let before = cell.media_show(medium)?;
+            let moved = cell.media_move(medium, pool.as_deref(), *set)?;
+            if let Some(text) = kept_longer(&before, &moved) {
+                eprintln!("capstan: warning: {text}");
+            }
+            print(&moved, *json)?;
         }
         MediaCommand::Export { medium, to, json } => {
             print(&home::open(global)?.media_export(medium, to)?, *json)?;
@@ -448,6 +454,19 @@ fn show(m: &MediumInfo, array: Option<&ArrayInfo>, as_json: bool) -> Result<(), 
         out.text(&format!("{}\n{}", page(m), rait::members(array)))?;
     }
     out.finish()
+}
+
+/// That what lies on a medium stays for longer in the slower set to which it was moved, with what it builds on.
+fn kept_longer(before: &MediumInfo, moved: &MediumInfo) -> Option<String> {
+    let (was, is) = (before.management.rotation_set, moved.management.rotation_set?);
+    let is_slower = moved.kept_by_set && was.is_some_and(|was| was < is);
+    is_slower.then(|| {
+        format!(
+            "what medium '{}' holds is kept until its turn in the {is} set now, and so are the tapes with what that builds on; move a \
+             tape when it holds nothing, or recycle it before",
+            path_text(moved.medium.label.as_bytes())
+        )
+    })
 }
 
 fn print(m: &MediumInfo, as_json: bool) -> Result<(), Failure> {

@@ -147,3 +147,14 @@ fn all_come_back_but(nights: &Nights, today: i64, tape: &str) -> Vec<i64> {
     }
     days
 }
+
+#[test]
+fn a_tape_that_is_moved_to_a_slower_set_is_said_to_keep_what_it_holds_for_longer() {
+    let mut nights = office(6, "daily=3,weekly=2", true);
+    nights.night(day(0));
+    let moved = nights.run(day(0), 23, "media move V00001L9 --pool office --set weekly");
+    let words = "what medium 'V00001L9' holds is kept until its turn in the weekly set now";
+    assert!(moved.code == 0 && moved.stderr.contains(words), "{}", moved.stderr);
+    let back = nights.run(day(0), 23, "media move V00001L9 --pool office --set daily");
+    assert!(back.code == 0 && !back.stderr.contains("is kept"), "{}", back.stderr);
+}

@@ -101,6 +101,10 @@ fn fetch_lines(list: &[ToFetch]) -> String {
         let why = match &of.why {
             Fetch::Expired => "nothing on it must stay".to_owned(),
             Fetch::Free => "it holds nothing".to_owned(),
+            Fetch::Next => "it is one of those that the next night of its set takes".to_owned(),
+            Fetch::Unseen => {
+                "its turn has come by record; it was not seen since the database was recovered, so import it first".to_owned()
+            }
             Fetch::Wanted(sessions) => {
                 let who: Vec<_> = sessions.iter().map(tapes::who).collect();
                 let wanted = match (what, &sessions[..]) {

@@ -120,6 +120,7 @@ mod retries;
 mod rotation;
 mod rotation_faults;
 mod rotation_lost;
+mod rotation_nights;
 mod runs;
 mod scratch;
 mod secrets;

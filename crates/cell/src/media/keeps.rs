@@ -1,10 +1,10 @@
 //! What must stay on media, and until when.
 
 use std::cell::OnceCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use capstan_format::id::{MediumId, ObjectId, VersionId};
-use capstan_idb::{Keeping, Protection, Status, Version};
+use capstan_idb::{Keeping, Protection, RotationSet, Status, Version};
 
 use crate::Cell;
 use crate::error::Result;
@@ -37,6 +37,19 @@ pub(crate) struct Keeps {
     lasts: OnceCell<Lasts>,
 }
 
+/// How a rotation set is written.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SetTurns {
+    /// How many media are in it.
+    pub media: usize,
+    /// How many of them take turns.
+    pub taking: usize,
+    /// Those that come next, in their order.
+    pub next: Vec<MediumId>,
+    /// The most that one of the last nights took; at least one.
+    pub a_night: usize,
+}
+
 /// What decides on media beside the protection of each version.
 #[derive(Debug, Default)]
 pub(crate) struct Lasts {
@@ -49,6 +62,8 @@ pub(crate) struct Lasts {
     pub past: HashSet<MediumId>,
     /// Those that are not written in their turn only as one that is written no more has what builds on theirs: that version and medium.
     pub waits_for: HashMap<MediumId, (VersionId, MediumId)>,
+    /// How each set of a pool is written.
+    pub sets: BTreeMap<(String, RotationSet), SetTurns>,
 }
 
 impl Keeps {

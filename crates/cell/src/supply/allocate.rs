@@ -35,7 +35,7 @@ type Rank = (u8, i64);
 const BEHIND_BLANK: u8 = 6;
 
 impl Turn {
-    fn set(self, pool: &Pool, today: Date) -> Option<RotationSet> {
+    pub(super) fn set(self, pool: &Pool, today: Date) -> Option<RotationSet> {
         match self {
             Self::Today => set_of(pool, today),
             Self::InPlaceOf(set) => set,
@@ -55,9 +55,7 @@ impl Cell {
         passed: &[PassedOver],
         only_ask: bool,
     ) -> Result<Medium> {
-        let mut ask = Ask::of(turn, by_drive, local_date(now_us()));
-        ask.unseated = passed.iter().filter(|(_, why)| loses_seat(why)).map(|of| of.0).collect();
-        ask.passed = passed.iter().map(|(id, why)| (*id, (*why).to_owned())).collect();
+        let mut ask = Ask::of(turn, by_drive, local_date(now_us())).but(passed);
         let mut busy = None;
         loop {
             let chosen = match self.choose(name, &ask) {
@@ -106,6 +104,17 @@ impl Cell {
 
     /// A blank tape, where the pool takes such and nothing else was to be had for that reason.
     fn or_scratch(&self, name: &str, ask: &Ask, only_ask: bool, why: CellError) -> Result<Medium> {
+        self.or_blank(name, ask, only_ask.then_some(0), why)
+    }
+
+    /// The same; where it is only asked for, the blank tape behind so many others.
+    pub(super) fn or_blank(
+        &self,
+        name: &str,
+        ask: &Ask,
+        only_ask: Option<usize>,
+        why: CellError,
+    ) -> Result<Medium> {
         let pool = self.pool(name)?;
         let set = ask.turn.set(&pool, ask.today);
         if !pool.scratch || !ask.may_join(&pool, &self.media_list(Some(name))?) {
@@ -121,9 +130,10 @@ impl Cell {
     }
 
     /// The medium that a session to a pool would take.
-    fn choose(&self, name: &str, ask: &Ask) -> Result<Chosen> {
+    pub(super) fn choose(&self, name: &str, ask: &Ask) -> Result<Chosen> {
         let pool = self.pool(name)?;
-        let all = self.media_list(None)?;
+        let mut all = self.media_list(None)?;
+        all.iter_mut().for_each(|info| ask.foresee(info));
         let set = ask.turn.set(&pool, ask.today);
         let may_join = ask.may_join(&pool, &all);
         let asked = Asked { pool: &pool, set, may_join, turn: ask.turn, today: ask.today };
@@ -152,16 +162,6 @@ impl Cell {
                 Ok(Chosen { info, set, behind_blank })
             }
             None => Err(needed(&pool, set.filter(|_| !may_join), set, &unfit)),
-        }
-    }
-
-    /// Why a run on that day would find no medium of a pool, if it is so. Nothing is loaded for it.
-    pub(super) fn lacks_medium(&self, pool: &Pool, day: Date) -> Result<Option<CellError>> {
-        let ask = Ask::of(Turn::Today, ByDrive::AsItIs, day);
-        match self.choose(&pool.name, &ask) {
-            Ok(_) => Ok(None),
-            Err(e @ CellError::NoMedium(_)) => Ok(self.or_scratch(&pool.name, &ask, true, e).err()),
-            Err(e) => Err(e),
         }
     }
 
@@ -202,30 +202,51 @@ impl Cell {
 }
 
 /// A medium that a pool would take, and the rotation set that it is for.
-struct Chosen {
-    info: MediumInfo,
-    set: Option<RotationSet>,
+pub(super) struct Chosen {
+    pub info: MediumInfo,
+    pub set: Option<RotationSet>,
     /// Whether a blank tape comes before it.
-    behind_blank: bool,
+    pub behind_blank: bool,
 }
 
 /// Which medium of a pool is wanted.
-struct Ask {
-    turn: Turn,
+pub(super) struct Ask {
+    pub turn: Turn,
     by_drive: ByDrive,
     /// None of these, each for a reason.
-    passed: Vec<(MediumId, String)>,
+    pub passed: Vec<(MediumId, String)>,
     /// Those of them whose seat in their set another one takes.
     unseated: Vec<MediumId>,
-    today: Date,
+    pub today: Date,
+    /// Media whose turn has come by then.
+    pub foreseen: Vec<MediumId>,
+    /// How many others have joined the set by then.
+    pub joined: usize,
     /// Where media were looked for whose tapes are others.
     looked: Looked,
 }
 
 impl Ask {
-    fn of(turn: Turn, by_drive: ByDrive, today: Date) -> Self {
+    pub fn of(turn: Turn, by_drive: ByDrive, today: Date) -> Self {
         let (passed, unseated, looked) = (Vec::new(), Vec::new(), Looked::default());
-        Self { turn, by_drive, passed, unseated, today, looked }
+        let (foreseen, joined) = (Vec::new(), 0);
+        Self { turn, by_drive, passed, unseated, today, foreseen, joined, looked }
+    }
+
+    /// The same without those that were passed over.
+    pub fn but(mut self, passed: &[PassedOver]) -> Self {
+        self.unseated = passed.iter().filter(|(_, why)| loses_seat(why)).map(|of| of.0).collect();
+        self.passed = passed.iter().map(|(id, why)| (*id, (*why).to_owned())).collect();
+        self
+    }
+
+    /// Makes of a medium what it is by then.
+    fn foresee(&self, info: &mut MediumInfo) {
+        use MediumState::{Appendable, Full, Protected};
+        let holds = matches!(info.state, Appendable | Full | Protected);
+        if holds && self.foreseen.contains(&info.medium.id) {
+            (info.state, info.held, info.waits_for) = (MediumState::Expired, None, None);
+        }
     }
 
     /// Whether the set takes further media.
@@ -237,7 +258,7 @@ impl Ask {
                 && has_seat(m)
                 && !self.unseated.contains(&m.medium.id)
         });
-        (seated.count() as u32) < pool.size_of(set)
+        seated.count() + self.joined < pool.size_of(set) as usize
     }
 }
 

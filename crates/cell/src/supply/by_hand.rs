@@ -137,7 +137,8 @@ impl Cell {
         Some(Stock { held: held?, media: out })
     }
 
-    /// A medium of a pool to be written, none of those that were `passed` over; where none takes more, once somebody brings one.
+    /// A medium of a pool to be written, none of those that were `passed` over; where none takes more, once somebody brings one. It is
+    /// the first of so many.
     pub(crate) fn allocate_or_wait(
         &self,
         pool: &str,
@@ -145,6 +146,7 @@ impl Cell {
         by_drive: ByDrive,
         passed: &mut Vec<PassedOver>,
         queue: &mut Queue,
+        count: usize,
     ) -> Result<Medium> {
         let libraries = self.libraries_to_fill(pool)?;
         let wanted = self.wanted_of_pool(pool)?;
@@ -155,7 +157,8 @@ impl Cell {
                 passed.retain(|(_, why)| *why != OUT_OF_REACH);
             }
             loop {
-                match self.allocate(pool, turn, by_drive, passed, false) {
+                let enough = self.refuse_to_end_early(pool, by_drive, passed, count);
+                match enough.and_then(|()| self.allocate(pool, turn, by_drive, passed, false)) {
                     Err(e) => queue.again(e, passed)?,
                     Ok(medium) => {
                         queue.tries_one();

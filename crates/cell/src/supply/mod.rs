@@ -7,6 +7,7 @@ pub(crate) mod init;
 pub(crate) mod label_rule;
 pub(crate) mod labels;
 pub(crate) mod media_changes;
+pub(crate) mod nights;
 pub(crate) mod past_turns;
 pub(crate) mod pools;
 pub(crate) mod queue;

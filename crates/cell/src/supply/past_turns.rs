@@ -4,7 +4,7 @@
 //! been written since. From then on it holds nothing back: no full on which it builds, on a medium whose own turn comes. It stays to
 //! be restored as long as nothing takes its room.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, VersionId};
@@ -55,7 +55,7 @@ impl Cell {
     pub(super) fn past_turns(
         &self,
         sets: &MediaOfSets,
-        complete: &HashSet<SetName>,
+        complete: &BTreeSet<SetName>,
         rows: &HashMap<VersionId, &PruneRow>,
     ) -> Result<PastTurns> {
         let mut past = PastTurns::default();

@@ -39,14 +39,15 @@ struct Making<'a> {
 
 impl Cell {
     /// A blank tape that becomes a medium of a pool which takes such; or why there is none. Where it is `only_asked` for, it stays
-    /// blank, and nothing is loaded.
+    /// blank, and nothing is loaded; as many others come before it as are given.
     pub(crate) fn take_scratch(
         &self,
         pool: &Pool,
         set: Option<RotationSet>,
         by_drive: ByDrive,
-        only_ask: bool,
+        only_ask: Option<usize>,
     ) -> Result<Medium> {
+        let mut before = only_ask.unwrap_or(0);
         let mut unfit = Unfit::default();
         let libraries = self.libraries_of_pool(pool)?;
         for library in &libraries {
@@ -72,7 +73,12 @@ impl Cell {
                 }
                 let tape = library.with_tape(&barcode);
                 let address = Address::Tape(tape.clone());
-                if only_ask {
+                if before > 0 {
+                    before -= 1;
+                    unfit.say(&barcode, "is written before it".to_owned());
+                    continue;
+                }
+                if only_ask.is_some() {
                     let (id, label) =
                         (self.new_medium(&barcode, crate::media::BLOCK_SIZE), barcode);
                     let id = id.map_err(CellError::io("read", "/dev/urandom"))?.medium;

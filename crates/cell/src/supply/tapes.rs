@@ -298,7 +298,8 @@ impl Cell {
     ) -> Result<Member> {
         let (mut queue, mut looked) = (Queue::begin(&self.devices), Looked::default());
         loop {
-            let medium = self.allocate_or_wait(pool, turn, wanted.by_drive, passed, &mut queue)?;
+            let medium =
+                self.allocate_or_wait(pool, turn, wanted.by_drive, passed, &mut queue, 1)?;
             let choice =
                 Choice { pool: Some(pool.to_owned()), passed: passed.clone(), asks: false };
             match self.open_chosen(&medium.device.parse()?, wanted, &choice) {

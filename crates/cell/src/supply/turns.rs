@@ -14,7 +14,7 @@
 //! builds on it.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, SegmentId, VersionId};
@@ -23,11 +23,14 @@ use jiff::civil::Date;
 use jiff::{Timestamp, ToSpan};
 
 use crate::Cell;
+use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::media::{Keeps, Lasts, MediumInfo, is_worm};
 use crate::reading::version::VersionView;
+use crate::request::Turn;
 use crate::session::now_us;
-use crate::supply::allocate::{local_date, set_of};
+use crate::supply::allocate::{Ask, local_date, set_of};
+use crate::supply::nights::set_turns;
 use crate::supply::past_turns::{MediaOfSets, OfSet, SetName};
 use crate::supply::seats::{Seats, takes_turns};
 
@@ -51,6 +54,13 @@ fn next_of(media: &[InTurn]) -> Option<MediumId> {
     media.iter().find(|medium| medium.may_go).map(|medium| medium.id)
 }
 
+/// In which order they are written, as far as that is known: free ones come before those whose turn comes.
+fn in_order(media: &[InTurn]) -> Vec<MediumId> {
+    let free = media.iter().filter(|medium| medium.is_free);
+    let in_turn = media.iter().filter(|medium| !medium.is_free && medium.may_go);
+    free.chain(in_turn).map(|medium| medium.id).collect()
+}
+
 impl Cell {
     /// What decides on media beside the protection of each version.
     pub(crate) fn lasts(&self, keeps: &Keeps) -> Result<Lasts> {
@@ -58,7 +68,7 @@ impl Cell {
         let by_id: HashMap<VersionId, &PruneRow> =
             rows.iter().map(|row| (row.version.id, row)).collect();
         let (pools, sets) = (self.rotating()?, self.media_of_sets()?);
-        let mut complete: HashSet<SetName> = HashSet::new();
+        let mut complete: BTreeSet<SetName> = BTreeSet::new();
         for (name @ (pool, set), media) in &sets {
             let size = pools.get(pool).map_or(0, |pool| pool.size_of(*set));
             // Some may have left it.
@@ -116,6 +126,8 @@ impl Cell {
             if complete.contains(&name) {
                 lasts.due.extend(next_of(&in_turn_of_set));
             }
+            let turns = set_turns(&media, in_order(&in_turn_of_set), &by_id);
+            lasts.sets.insert(name, turns);
         }
         Ok(lasts)
     }
@@ -287,8 +299,18 @@ impl Cell {
             if day == today && media.iter().any(|m| was_written(m, set, today)) {
                 continue;
             }
-            if let Some(CellError::NoMedium(why)) = self.lacks_medium(pool, day)? {
-                return Ok(Some(format!("the next run, of {day}, finds no medium: {why}")));
+            let count = self.turns_of_set(pool, Some(set))?.a_night;
+            let ask = Ask::of(Turn::Today, ByDrive::AsItIs, day);
+            match self.lacks_medium(pool, ask, count)? {
+                Some((0, CellError::NoMedium(why))) => {
+                    return Ok(Some(format!("the next run, of {day}, finds no medium: {why}")));
+                }
+                Some((had, CellError::NoMedium(why))) => {
+                    return Ok(Some(format!(
+                        "the next run, of {day}, finds {had} of the {count} media that a night of its {set} set took lately: {why}"
+                    )));
+                }
+                _ => {}
             }
         }
         self.lacks_seats(pool, &media)

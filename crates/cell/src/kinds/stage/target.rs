@@ -35,7 +35,7 @@ impl Cell {
                 Some(pool) => {
                     let turn = request.turn;
                     let medium =
-                        self.allocate_or_wait(pool, turn, by_drive, &mut passed, &mut queue)?;
+                        self.allocate_or_wait(pool, turn, by_drive, &mut passed, &mut queue, 1)?;
                     (chosen, at) = (Some(medium.id), medium.device.clone());
                     medium.device.parse()?
                 }

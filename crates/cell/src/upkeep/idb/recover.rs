@@ -22,10 +22,12 @@ use crate::error::{CellError, Result, chain};
 use crate::keys::keyring::{self, Secrets};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::session::SessionLog;
+use crate::session::{SessionLog, now_us};
 
 /// The file of a home whose recovery was begun, until that is done.
 const BEGUN: &str = "recovery.begun";
+/// The setting that says when the database was last recovered.
+const RECOVERED: &str = "idb-recovered-us";
 /// So many of the last sessions are looked at for what a home was used for.
 const SESSIONS_SINCE: usize = 1000;
 
@@ -127,6 +129,7 @@ pub fn recover(
     }
     let media = media.into_iter().map(|(_, row)| row).collect();
     let notes = cell.other_name_text()?.into_iter().chain(cell.names_key_again()?).collect();
+    cell.idb.put_setting(RECOVERED, &now_us().to_string())?;
     let begun = home.join(BEGUN);
     if !stop.0.load(Relaxed) && begun.exists() {
         std::fs::remove_file(&begun).map_err(CellError::io("remove", begun.display()))?;
@@ -281,6 +284,11 @@ fn put_files(home: &Path, files: &Files, from: &str) -> Result<()> {
 }
 
 impl Cell {
+    /// When the database was last recovered, in microseconds since 1970. What media hold that were not seen since may be newer.
+    pub(crate) fn recovered_us(&self) -> Result<Option<i64>> {
+        Ok(self.idb.setting(RECOVERED)?.and_then(|us| us.parse().ok()))
+    }
+
     /// Imports the medium whose device was named.
     fn reimport(
         &self,

@@ -1,7 +1,8 @@
 //! What is carried between libraries and vaults: the media that belong outside, and those that are wanted back.
 //!
 //! A medium belongs outside when it was exported and is here still, when a session was to bring it out and could not, or when it takes no more and its pool has a vault. It is wanted back
-//! when nothing on it must stay, so that it can be used again, or when a session waits for it. Each host lists the media that it had
+//! when nothing on it must stay, so that it can be used again, when it is among those that the next night of its rotation set takes, or
+//! when a session waits for it. Each host lists the media that it had
 //! last, so that each is in the list of one host only; media of other cells are in none.
 
 use std::cmp::Reverse;
@@ -89,6 +90,10 @@ pub enum Fetch {
     Expired,
     /// It holds nothing.
     Free,
+    /// The next night of its rotation set takes several, and it is one of them.
+    Next,
+    /// Nothing by record, which is older than the last recovery of the database: what it holds by now is not known.
+    Unseen,
     /// These sessions wait for it.
     Wanted(Vec<TapeWanted>),
 }
@@ -113,6 +118,8 @@ impl Fetch {
         match self {
             Self::Expired => "expired",
             Self::Free => "free",
+            Self::Next => "next",
+            Self::Unseen => "unseen",
             Self::Wanted(_) => "wanted",
         }
     }
@@ -133,6 +140,7 @@ impl Cell {
         let pools: HashMap<String, Pool> =
             self.idb.pools()?.into_iter().map(|pool| (pool.name.clone(), pool)).collect();
         let mut judge = Judge::new(self)?;
+        let (coming, recovered_us) = (self.coming_in_sets()?, self.recovered_us()?);
         let mut asked = HashMap::new();
         let leaving: HashMap<String, String> =
             self.idb.leaving()?.into_iter().map(|of| (of.tape, of.to)).collect();
@@ -148,8 +156,15 @@ impl Cell {
             for name in tapes.iter().filter_map(|what| what.tape.as_ref()).map(|t| &t.library) {
                 asked.entry(name.clone()).or_insert_with(|| unasked(&self.devices, name));
             }
-            if is_out && Judge::is_to_be_had(info) {
-                let why = if info.holdings.segments > 0 { Fetch::Expired } else { Fetch::Free };
+            let comes = coming.contains(&info.medium.id);
+            if is_out && (comes || Judge::is_to_be_had(info)) {
+                let is_unseen = info.management.exported_us < recovered_us;
+                let why = match info.holdings.segments {
+                    _ if is_unseen => Fetch::Unseen,
+                    0 => Fetch::Free,
+                    _ if comes && info.kept > 0 => Fetch::Next,
+                    _ => Fetch::Expired,
+                };
                 let is_wanted = |of: &Carried| report.to_fetch.iter().any(|w| w.is(of));
                 let fetched: Vec<_> = tapes.into_iter().filter(|of| !is_wanted(of)).collect();
                 // Of an array some may be here.
@@ -170,6 +185,8 @@ impl Cell {
                 let why = match (what.is_out(), leaves, vault) {
                     (true, ..) => Some(Vaulting::Exported),
                     (false, Some(_), _) => Some(Vaulting::Asked),
+                    // It would be fetched at once.
+                    (false, None, Some(_)) if comes => None,
                     (false, None, Some(_)) => judge.vaulting(&what),
                     (false, None, None) => None,
                 };

@@ -50,6 +50,8 @@ impl Cell {
         if planned.iter().all(Result::is_err) {
             return Ok(planned.into_iter().map(|planned| Err(refused(planned))).collect());
         }
+        let begun = planned.iter().flatten().filter(|(request, ..)| !request.resume);
+        let names: Vec<String> = begun.map(|(_, plan, _)| plan.name.clone()).collect();
         drop(planned);
         let mut passed: Vec<PassedOver> = Vec::new();
         let mut avoid: Vec<PassedOver> = Vec::new();
@@ -63,7 +65,11 @@ impl Cell {
                 });
                 let allocated = can_be_written.and_then(|()| match dry_run {
                     true => self.allocate(&name, turn, by_drive, &passed, true),
-                    false => self.allocate_or_wait(&name, turn, by_drive, &mut passed, &mut queue),
+                    false => {
+                        let is_first = reports.iter().all(Option::is_none);
+                        let count = if is_first { self.media_a_backup(&name, &names)? } else { 1 };
+                        self.allocate_or_wait(&name, turn, by_drive, &mut passed, &mut queue, count)
+                    }
                 });
                 let medium = match allocated {
                     Ok(medium) => medium,

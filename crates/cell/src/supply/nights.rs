@@ -1,0 +1,183 @@
+//! How many media of a rotation set a night takes, and which ones come next.
+//!
+//! A night may take several: sessions that are not written together begin each on a medium of its own, and one that fills its medium
+//! goes on with the next. What the last nights took is what the next one is expected to take.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use capstan_format::id::{MediumId, VersionId};
+use capstan_idb::{Pool, PruneRow, RotationSet, Status};
+use jiff::civil::Date;
+
+use crate::Cell;
+use crate::drives::drive_key::ByDrive;
+use crate::error::{CellError, Result};
+use crate::media::SetTurns;
+use crate::request::Turn;
+use crate::session::{host, now_us};
+use crate::supply::allocate::{Ask, local_date};
+use crate::supply::past_turns::OfSet;
+
+/// So many of the last nights of a set are looked at.
+const NIGHTS: usize = 5;
+
+/// So many of the last backups of an object are: all of them took as many media as are asked for.
+const BACKUPS: usize = 3;
+
+/// How a set of these media is written, of which these come next in that order.
+pub(super) fn set_turns(
+    media: &[OfSet],
+    next: Vec<MediumId>,
+    rows: &HashMap<VersionId, &PruneRow>,
+) -> SetTurns {
+    let mut nights: BTreeMap<Date, HashSet<MediumId>> = BTreeMap::new();
+    for of in media {
+        for row in of.versions.iter().filter_map(|id| rows.get(id)) {
+            // One that did not end says little of what it takes.
+            if matches!(row.version.status, Status::Completed | Status::CompletedWithErrors) {
+                let night = nights.entry(local_date(row.version.created_us)).or_default();
+                night.insert(of.medium.id);
+            }
+        }
+    }
+    let last = nights.values().rev().take(NIGHTS);
+    let a_night = last.map(HashSet::len).max().unwrap_or(0).max(1);
+    let taking = media.iter().filter(|of| of.takes).count();
+    SetTurns { media: media.len(), taking, next, a_night }
+}
+
+impl Cell {
+    /// How a set of a pool is written.
+    pub(super) fn turns_of_set(&self, pool: &Pool, set: Option<RotationSet>) -> Result<SetTurns> {
+        let keeps = self.keeps()?;
+        let of = set.map(|set| (pool.name.clone(), set));
+        let of = of.map(|name| Ok::<_, CellError>(keeps.lasts(self)?.sets.get(&name).cloned()));
+        let none = SetTurns { a_night: 1, ..SetTurns::default() };
+        Ok(of.transpose()?.flatten().unwrap_or(none))
+    }
+
+    /// The media that the next night of each set takes, as far as it writes those that it has.
+    pub(crate) fn coming_in_sets(&self) -> Result<HashSet<MediumId>> {
+        let (keeps, pools) = (self.keeps()?, self.rotating()?);
+        let mut coming = HashSet::new();
+        for ((name, set), turns) in &keeps.lasts(self)?.sets {
+            let Some(pool) = pools.get(name).filter(|pool| pool.size_of(*set) > 0) else {
+                continue;
+            };
+            let size = pool.size_of(*set) as usize;
+            let is_complete =
+                turns.media >= size || self.had_all(name, *set, pool.size_of(*set))?;
+            let joins = match turns.taking < size && self.would_join(pool, *set)? {
+                true => size - turns.taking,
+                false if is_complete => 0,
+                false => size.saturating_sub(turns.media),
+            };
+            coming.extend(turns.next.iter().take(turns.a_night.saturating_sub(joins)));
+        }
+        Ok(coming)
+    }
+
+    /// Why a session would find fewer than so many media of a pool one after the other, and how many it would find. Nothing is loaded
+    /// for it.
+    pub(super) fn lacks_medium(
+        &self,
+        pool: &Pool,
+        mut ask: Ask,
+        count: usize,
+    ) -> Result<Option<(usize, CellError)>> {
+        let set = ask.turn.set(pool, ask.today);
+        let turns = if count > 1 { self.turns_of_set(pool, set)? } else { SetTurns::default() };
+        let size = set.map_or(0, |set| pool.size_of(set) as usize);
+        let is_complete = match set.filter(|_| count > 1) {
+            Some(set) => self.had_all(&pool.name, set, pool.size_of(set))?,
+            None => false,
+        };
+        let (mut blanks, mut in_turn) = (0, 0);
+        for had in 0..count {
+            if had > 0 && (is_complete || turns.media + ask.joined >= size) {
+                ask.foreseen = turns.next.iter().take(in_turn + 1).copied().collect();
+            }
+            let (chosen, none) = match self.choose(&pool.name, &ask) {
+                Ok(chosen) if !chosen.behind_blank => (Some(chosen), None),
+                Ok(chosen) => (Some(chosen), Some(CellError::NoMedium(String::new()))),
+                Err(e @ CellError::NoMedium(_)) => (None, Some(e)),
+                Err(e) => return Err(e),
+            };
+            let blank = none.map(|none| self.or_blank(&pool.name, &ask, Some(blanks), none));
+            match (blank, chosen) {
+                (Some(Ok(_)), _) => (blanks, ask.joined) = (blanks + 1, ask.joined + 1),
+                (_, Some(chosen)) => {
+                    let of = &chosen.info.management;
+                    let is_of_set = of.pool.as_ref() == Some(&pool.name) && of.rotation_set == set;
+                    let id = chosen.info.medium.id;
+                    in_turn += usize::from(turns.next.contains(&id));
+                    ask.joined += usize::from(!is_of_set);
+                    ask.passed.push((id, "is written before it".to_owned()));
+                }
+                (Some(Err(e)), None) => return Ok(Some((had, e))),
+                (None, None) => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Refuses to begin what would end in the middle: a backup to a rotation set whose last ones all took so many media, where fewer
+    /// are to be had. What is on the first would be given up for nothing.
+    pub(crate) fn refuse_to_end_early(
+        &self,
+        name: &str,
+        by_drive: ByDrive,
+        passed: &[(MediumId, &'static str)],
+        count: usize,
+    ) -> Result<()> {
+        if count < 2 {
+            return Ok(());
+        }
+        let ask = Ask::of(Turn::Today, by_drive, local_date(now_us())).but(passed);
+        match self.lacks_medium(&self.pool(name)?, ask, count)? {
+            Some((had, CellError::NoMedium(why))) if had > 0 => Err(CellError::NoMedium(format!(
+                "its last backups took {count} media each, and only {had} can be written now, so nothing is begun: {why}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many media each of the last backups of these objects took in today's set of a pool, at least; of those that are written together as
+    /// many as one of them.
+    pub(crate) fn media_a_backup(&self, name: &str, names: &[String]) -> Result<usize> {
+        let pool = self.pool(name)?;
+        let Some(set) = Turn::Today.set(&pool, local_date(now_us())) else { return Ok(1) };
+        let mut of_set = HashSet::new();
+        for medium in self.idb.media()? {
+            let of = self.idb.management(medium.id)?;
+            if of.pool.as_deref() == Some(name) && of.rotation_set == Some(set) {
+                of_set.insert(medium.id);
+            }
+        }
+        let mut most = 1;
+        for object in names {
+            let objects = self.idb.objects_by_name(object)?.into_iter();
+            for object in objects.filter(|object| object.host == host()) {
+                let mut took = Vec::new();
+                for version in self.idb.versions_of(object.id)? {
+                    if !version.is_complete_by(None) {
+                        continue;
+                    }
+                    let places = self.idb.places_of_version(version.id)?;
+                    let on: HashSet<MediumId> = places
+                        .iter()
+                        .map(|place| place.1)
+                        .filter(|id| of_set.contains(id))
+                        .collect();
+                    took.extend((!on.is_empty()).then_some(on.len()));
+                    if took.len() == BACKUPS {
+                        break;
+                    }
+                }
+                let least = took.iter().copied().min().filter(|_| took.len() == BACKUPS);
+                most = most.max(least.unwrap_or(1));
+            }
+        }
+        Ok(most)
+    }
+}

@@ -5,7 +5,7 @@
 //! in no pool; where it takes blank tapes, one of those, which is the pool's from then on. Where a pool has rotation sets, only media of the day's set count, and a medium is appended to on the day on
 //! which it was begun.
 //!
-//! A medium of a set that has all its media is expired when its turn comes ([`crate::supply::turns`]). As long as media have a seat to
+//! A medium of a set that has all its media is expired when its turn comes ([`crate::supply::rotation`]). As long as media have a seat to
 //! take, because one is written no more or failed just now, they come before it.
 
 use capstan_engine::message::shell_word;
@@ -24,7 +24,7 @@ use crate::media::{MediumInfo, MediumState};
 use crate::request::Turn;
 use crate::session::now_us;
 use crate::supply::queue::has_no_drive;
-use crate::supply::seats::{has_failed, has_seat};
+use crate::supply::seat::{has_failed, has_seat};
 use crate::supply::unfit::{IS_PROTECTED, PassedOver, a_few, loses_seat};
 use crate::supply::usable::unusable;
 

@@ -7,16 +7,14 @@ pub(crate) mod init;
 pub(crate) mod label_rule;
 pub(crate) mod labels;
 pub(crate) mod media_changes;
-pub(crate) mod nights;
-pub(crate) mod past_turns;
 pub(crate) mod pools;
 pub(crate) mod queue;
+pub(crate) mod rotation;
 pub(crate) mod scratch;
-pub(crate) mod seats;
+mod seat;
 pub(crate) mod seen;
 pub(crate) mod tape_arrays;
 pub(crate) mod tapes;
-pub(crate) mod turns;
 pub(crate) mod unfit;
 pub(crate) mod usable;
 

@@ -16,7 +16,7 @@ use crate::media::SetTurns;
 use crate::request::Turn;
 use crate::session::{host, now_us};
 use crate::supply::allocate::{Ask, local_date};
-use crate::supply::past_turns::OfSet;
+use crate::supply::rotation::past_turns::OfSet;
 
 /// So many of the last nights of a set are looked at.
 const NIGHTS: usize = 5;
@@ -25,7 +25,7 @@ const NIGHTS: usize = 5;
 const BACKUPS: usize = 3;
 
 /// How a set of these media is written, of which these come next in that order.
-pub(super) fn set_turns(
+pub(in crate::supply) fn set_turns(
     media: &[OfSet],
     next: Vec<MediumId>,
     rows: &HashMap<VersionId, &PruneRow>,
@@ -48,7 +48,11 @@ pub(super) fn set_turns(
 
 impl Cell {
     /// How a set of a pool is written.
-    pub(super) fn turns_of_set(&self, pool: &Pool, set: Option<RotationSet>) -> Result<SetTurns> {
+    pub(in crate::supply) fn turns_of_set(
+        &self,
+        pool: &Pool,
+        set: Option<RotationSet>,
+    ) -> Result<SetTurns> {
         let keeps = self.keeps()?;
         let of = set.map(|set| (pool.name.clone(), set));
         let of = of.map(|name| Ok::<_, CellError>(keeps.lasts(self)?.sets.get(&name).cloned()));
@@ -79,7 +83,7 @@ impl Cell {
 
     /// Why a session would find fewer than so many media of a pool one after the other, and how many it would find. Nothing is loaded
     /// for it.
-    pub(super) fn lacks_medium(
+    pub(in crate::supply) fn lacks_medium(
         &self,
         pool: &Pool,
         mut ask: Ask,

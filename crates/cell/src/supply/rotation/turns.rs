@@ -6,7 +6,7 @@
 //! medium is passed over, and the next oldest comes.
 //!
 //! A medium that is written no more takes no turns, and another one has its seat. What lies on it holds nothing back once its turn would
-//! have come ([`crate::supply::past_turns`]). One that is forgotten leaves the set, and the others take turns, as they do beside one that
+//! have come ([`crate::supply::rotation::past_turns`]). One that is forgotten leaves the set, and the others take turns, as they do beside one that
 //! is written no more. Only backups go by turns: what is copied has its old date, and would go before its time. What is copied off a
 //! medium of a set goes in its place ([`Turn::InPlaceOf`]).
 //!
@@ -30,9 +30,10 @@ use crate::reading::version::VersionView;
 use crate::request::Turn;
 use crate::session::now_us;
 use crate::supply::allocate::{Ask, local_date, set_of};
-use crate::supply::nights::set_turns;
-use crate::supply::past_turns::{MediaOfSets, OfSet, SetName};
-use crate::supply::seats::{Seats, takes_turns};
+use crate::supply::rotation::nights::set_turns;
+use crate::supply::rotation::past_turns::{MediaOfSets, OfSet, SetName};
+use crate::supply::rotation::seats::Seats;
+use crate::supply::seat::takes_turns;
 
 /// By medium, versions.
 type Needs = HashMap<MediumId, HashSet<VersionId>>;
@@ -156,7 +157,7 @@ impl Cell {
     }
 
     /// Whether a medium of a set is written in its turn at all.
-    pub(super) fn takes_turns(&self, medium: &Medium) -> Result<bool> {
+    pub(in crate::supply) fn takes_turns(&self, medium: &Medium) -> Result<bool> {
         let of: Management = self.idb.management(medium.id)?;
         let (condition, _) = self.condition_of(medium, &of)?;
         let is_empty = of.errors > 0 && self.idb.holdings(medium.id)?.segments == 0;
@@ -226,7 +227,7 @@ impl Cell {
     }
 
     /// The pools whose media rotate.
-    pub(super) fn rotating(&self) -> Result<HashMap<String, Pool>> {
+    pub(in crate::supply) fn rotating(&self) -> Result<HashMap<String, Pool>> {
         let pools = self.idb.pools()?.into_iter();
         let rotating = pools.filter(|pool| pool.rotation.iter().any(|n| *n > 0));
         Ok(rotating.map(|pool| (pool.name.clone(), pool)).collect())

@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use capstan_devices::address::Address;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
-use capstan_idb::{Management, Pool, RotationSet};
+use capstan_idb::{Pool, RotationSet};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::media::{Condition, MediumInfo, is_worm};
+use crate::media::MediumInfo;
 use crate::request::Turn;
+use crate::supply::seat::has_seat;
 
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;
@@ -58,9 +59,9 @@ impl Seat {
 pub(crate) struct Seats {
     of: HashMap<MediumId, Seat>,
     /// Media that are not retired, not damaged and as they were written.
-    pub(super) sound: HashSet<MediumId>,
+    pub(in crate::supply) sound: HashSet<MediumId>,
     /// Those of them on which a set may rely: those of sets, and others that did not leave the house.
-    pub(super) counting: HashSet<MediumId>,
+    pub(in crate::supply) counting: HashSet<MediumId>,
 }
 
 impl Seats {
@@ -70,12 +71,12 @@ impl Seats {
     }
 
     /// Whether a medium is of a set.
-    pub(super) fn has(&self, medium: MediumId) -> bool {
+    pub(in crate::supply) fn has(&self, medium: MediumId) -> bool {
         self.of.contains_key(&medium)
     }
 
     /// Whether what lies on one of these places, which were written last then, stays for as long as what is written to a medium now.
-    pub(super) fn outlives(
+    pub(in crate::supply) fn outlives(
         &self,
         places: &[(MediumId, i64)],
         written: MediumId,
@@ -97,24 +98,6 @@ impl Seats {
             }
         })
     }
-}
-
-/// Whether a medium of a set takes turns. `failed` is one that holds nothing, and to which writing failed.
-pub(super) fn takes_turns(of: &Management, condition: Condition, failed: bool) -> bool {
-    let is_sound = of.retired_us.or(of.changed_us).or(of.damaged_us).is_none();
-    is_sound && !of.is_other_cells() && condition != Condition::Poor && !failed
-}
-
-/// The same of a medium that was looked at.
-pub(super) fn has_seat(m: &MediumInfo) -> bool {
-    let failed = has_failed(m);
-    let may_be_written = m.protected_us.is_none() && !is_worm(&m.medium);
-    takes_turns(&m.management, m.condition, failed) && !m.foreign && may_be_written
-}
-
-/// Whether it holds nothing, and writing to it failed.
-pub(super) fn has_failed(m: &MediumInfo) -> bool {
-    m.management.errors > 0 && m.holdings.segments == 0
 }
 
 impl Cell {
@@ -204,7 +187,12 @@ impl Cell {
     }
 
     /// Whether a set had all its media, of that number, before some left it: those that are left take turns alone.
-    pub(super) fn had_all(&self, pool: &str, set: RotationSet, size: u32) -> Result<bool> {
+    pub(in crate::supply) fn had_all(
+        &self,
+        pool: &str,
+        set: RotationSet,
+        size: u32,
+    ) -> Result<bool> {
         let had = self.idb.setting(&had_all_of(pool, set))?;
         Ok(had.and_then(|n| n.parse::<u32>().ok()).is_some_and(|n| n >= size))
     }
@@ -225,7 +213,7 @@ impl Cell {
     }
 
     /// Forgets of a pool that its sets had all their media.
-    pub(super) fn forget_had_all(&self, pool: &str) -> Result<()> {
+    pub(in crate::supply) fn forget_had_all(&self, pool: &str) -> Result<()> {
         for set in RotationSet::ALL {
             self.idb.remove_setting(&had_all_of(pool, set))?;
         }
@@ -233,7 +221,11 @@ impl Cell {
     }
 
     /// Of a pool whose media rotate: a set with fewer media that take turns than it is to have, if no other one joins it.
-    pub(super) fn lacks_seats(&self, pool: &Pool, media: &[MediumInfo]) -> Result<Option<String>> {
+    pub(in crate::supply) fn lacks_seats(
+        &self,
+        pool: &Pool,
+        media: &[MediumInfo],
+    ) -> Result<Option<String>> {
         for set in RotationSet::ALL {
             let size = pool.size_of(set);
             let all = media.iter().filter(|m| m.management.rotation_set == Some(set));
@@ -313,22 +305,5 @@ mod tests {
         let mut retired = seats();
         retired.counting.remove(&MediumId([WEEKLY; 16]));
         assert!(!outlives(&retired, &[WEEKLY], DAILY, 6));
-    }
-
-    #[test]
-    fn what_is_written_no_more_takes_no_turns() {
-        let sound = Management::default();
-        assert!(takes_turns(&sound, Condition::Good, false));
-        assert!(!takes_turns(&sound, Condition::Poor, false));
-        assert!(!takes_turns(&sound, Condition::Good, true));
-        for of in [
-            Management { retired_us: Some(1), ..Management::default() },
-            Management { damaged_us: Some(1), ..Management::default() },
-            Management { changed_us: Some(1), ..Management::default() },
-        ] {
-            assert!(!takes_turns(&of, Condition::Good, false), "{of:?}");
-        }
-        let away = Management { exported_us: Some(1), ..Management::default() };
-        assert!(takes_turns(&away, Condition::Good, false));
     }
 }

@@ -17,11 +17,11 @@ use crate::error::Result;
 pub(crate) type SetName = (String, RotationSet);
 
 /// The media of rotation sets, those of each in the order in which they were written last.
-pub(super) type MediaOfSets = BTreeMap<SetName, Vec<OfSet>>;
+pub(in crate::supply) type MediaOfSets = BTreeMap<SetName, Vec<OfSet>>;
 
 /// A medium of a rotation set.
 #[derive(Debug, Clone)]
-pub(super) struct OfSet {
+pub(in crate::supply) struct OfSet {
     /// When it was written last.
     pub last_us: i64,
     /// The medium.
@@ -34,7 +34,7 @@ pub(super) struct OfSet {
 
 /// What lies on media of sets that are written no more.
 #[derive(Debug, Default)]
-pub(super) struct PastTurns {
+pub(in crate::supply) struct PastTurns {
     /// Those of these media whose turn would have come.
     pub media: HashSet<MediumId>,
     /// The versions that only such media have something of, or that nothing protects: they hold nothing back.
@@ -52,7 +52,7 @@ fn past_of(media: &[OfSet]) -> impl Iterator<Item = MediumId> {
 
 impl Cell {
     /// What lies on media of these sets that are written no more, whose turn comes in those that are `complete`.
-    pub(super) fn past_turns(
+    pub(in crate::supply) fn past_turns(
         &self,
         sets: &MediaOfSets,
         complete: &BTreeSet<SetName>,

@@ -1,0 +1,6 @@
+//! Rotation sets: which media have a seat, whose turn comes when, how many a night takes, and when a turn has passed.
+
+mod nights;
+mod past_turns;
+pub(crate) mod seats;
+mod turns;

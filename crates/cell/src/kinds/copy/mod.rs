@@ -4,6 +4,7 @@ mod drives;
 mod route;
 mod run;
 mod segment;
+mod sides;
 pub(crate) mod staged_on;
 
 use std::collections::{HashMap, HashSet};
@@ -11,15 +12,19 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::places::SegmentPlace;
+use capstan_devices::operator::Asked;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, ObjectId, VersionId};
+use capstan_format::record::MediumHeader;
 use capstan_idb::{LogLevel, Version};
+use capstan_media_agent::write::mirror::Member;
 
 pub(crate) use self::route::{Copied, Route};
 pub(crate) use self::run::{Kept, Work, add_ends, is_to_copy, lacking};
-use self::staged_on::Target;
+use self::sides::Sides;
 use crate::Cell;
 use crate::drives::drive_key::{ByDrive, of_target};
+use crate::drives::robots::Booked;
 use crate::error::{CellError, Result};
 use crate::kinds::skeleton::SessionRun;
 use crate::media::check_location;
@@ -32,7 +37,7 @@ use crate::session::SessionLog;
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
 use crate::supply::tapes::Supply;
-use crate::supply::unfit::{IS_READ, PassedOver};
+use crate::supply::unfit::PassedOver;
 use crate::versions::protect::say_not_locked;
 
 /// What is to be copied.
@@ -46,6 +51,13 @@ struct Plan {
     only_on: Option<MediumId>,
     /// How many of the versions are there because others build on them.
     bases: usize,
+}
+
+/// The target of a copy, opened, and what the copy holds as long as it runs.
+struct OpenTarget {
+    member: Member,
+    booked: Vec<Booked>,
+    asked: Asked,
 }
 
 impl Cell {
@@ -68,18 +80,7 @@ impl Cell {
         }
         let ids: Vec<VersionId> = plan.versions.iter().map(|v| v.id).collect();
         let _reading = self.hold_versions(&ids)?;
-        if let Some(location) = &request.eject_to {
-            check_location(location)?;
-        }
-        if request.device.keeps_nothing() {
-            return Err(CellError::BadInput(
-                "the null device keeps no copy; name a directory".to_owned(),
-            ));
-        }
-        self.devices.refuse_no_drive(&request.device)?;
-        self.refuse_sets(None, &request.device, "copied")?;
-        let by_drive = ByDrive::of_copy(request.encrypt);
-        self.check_by_drive(by_drive, [&request.device])?;
+        let by_drive = self.check_copy(request)?;
         let (block_size, new_medium) = (request.block_size, request.new_medium);
         let wanted = Wanted { block_size, by_drive, new_medium, as_it_is: false };
         let mut views = Vec::new();
@@ -87,75 +88,27 @@ impl Cell {
             views.push(VersionView::open_alone(self, version.clone())?);
         }
         views.iter().try_for_each(|view| self.open_drive_keys(view))?;
-        // A copy beside its original would be none.
-        let originals = self.media_of_originals(&plan.versions)?;
-        let is_read = || originals.iter().map(|id| (*id, IS_READ));
-        let but_originals = Choice::but(&is_read().collect::<Vec<_>>());
-        let named = Supply::of(None, [&request.device]).is_none();
-        let is_source = |medium| plan.only_on.is_none_or(|source| medium == source);
-        // What an earlier copy brought to other tapes of a library is there, unless it is asked how or of what it is a copy.
-        let library = (!named && plan.only_on.is_none() && request.encrypt.is_none())
-            .then(|| Target::Library(request.device.clone()));
-        let in_library = |medium: MediumId| {
-            library.as_ref().is_some_and(|l| l.has(self, medium) && !originals.contains(&medium))
-        };
-        let foreseen = self.medium_named(&request.device);
-        let is_there = |medium| foreseen == Some(medium) || in_library(medium);
-        let is_needed = |_: usize, place: &SegmentPlace| is_to_copy(place, &is_source, &is_there);
-        let written = self.libraries_written(&request.device, None)?;
-        let to_bring = VersionView::bring_beside(&mut views, &written, &is_needed)?;
-        let _asked = self.ask_for(&to_bring);
-        let works = lacking(&views, &is_source, &is_there);
-        if named {
-            // Before a medium is made for it.
-            require_sources(&views, &works)?;
-        }
-        let booked = self.book_drives_for(&request.device, None, &works)?;
-        drop(works);
-        let member = match named {
-            true => self.open_device(&request.device, &wanted, observer)?,
-            false => self.open_chosen(&request.device, &wanted, &but_originals)?,
-        };
+        let sides = Sides::of(self, request, &plan)?;
+        let OpenTarget { member, booked, asked: _asked } =
+            self.open_target(request, &mut views, &sides, &wanted, observer)?;
         self.say_changed(&log);
         let target = member.medium.clone();
         self.levels_of_copies(&mut views, request.log_level)?;
-        if let Some(version) = plan.versions.last().filter(|_| plan.object.is_some()) {
-            self.say_lost(version.id, &plan.name, || None, &log)?;
-        }
-        let is_target = |medium| medium == target.medium || in_library(medium);
-        let works = lacking(&views, &is_source, &is_target);
-        require_sources(&views, &works)?;
-        if plan.bases > 0 {
-            let text = format!(
-                "with {} versions that it builds on, as far as they are not there",
-                plan.bases
-            );
-            log.say(Code::Adapted, "cell", &plan.name, text);
-        }
-        let copied = views.iter().filter(|view| works.iter().any(|w| w.is_of(view)));
-        self.warn_in_clear(&target, copied, &plan.name, &log)?;
-        if works.is_empty() {
-            let text = match &library {
-                Some(_) => format!("all of it is on tapes of {} already", request.device),
-                None => format!("all of it is on medium '{}' already", target.label),
-            };
-            log.say(Code::Adapted, "cell", &plan.name, text);
-        }
-        drop(works);
+        self.say_what_is_copied(request, (&plan, &views), &sides, &target, &log)?;
         drop(views);
         session.record_begin(request.device.to_string(), plan.object, None)?;
         let wanted = Wanted { by_drive: by_drive.going_on(&target), ..wanted };
         let next = |passed: &[PassedOver]| {
-            let passed: Vec<_> = is_read().chain(passed.iter().copied()).collect();
+            let passed: Vec<_> = sides.passed().chain(passed.iter().copied()).collect();
             self.open_chosen(&request.device, &wanted, &Choice::but(&passed))
         };
         let supply = Supply::of(None, [&request.device]).encrypted(by_drive);
-        let supply = supply.but(is_read());
+        let supply = supply.but(sides.passed());
         let route = Route {
             name: &plan.name,
             versions: &plan.versions,
-            is_source: &is_source,
-            is_target: &is_target,
+            is_source: &|medium| sides.is_source(medium),
+            is_target: &|medium| medium == target.medium || sides.has_copy(medium),
             log_level: request.log_level,
             next: (!supply.is_none()).then_some(&next),
             supply,
@@ -187,6 +140,90 @@ impl Cell {
             self.eject(&mut report, &retired, location, observer);
         }
         Ok(report)
+    }
+
+    /// Refuses a copy that cannot be made as it is asked for. Gives how its target is encrypted.
+    fn check_copy(&self, request: &CopyRequest) -> Result<ByDrive> {
+        if let Some(location) = &request.eject_to {
+            check_location(location)?;
+        }
+        if request.device.keeps_nothing() {
+            return Err(CellError::BadInput(
+                "the null device keeps no copy; name a directory".to_owned(),
+            ));
+        }
+        self.devices.refuse_no_drive(&request.device)?;
+        self.refuse_sets(None, &request.device, "copied")?;
+        let by_drive = ByDrive::of_copy(request.encrypt);
+        self.check_by_drive(by_drive, [&request.device])?;
+        Ok(by_drive)
+    }
+
+    /// Opens the target of a copy, once it is known that what is copied can be had.
+    fn open_target(
+        &self,
+        request: &CopyRequest,
+        views: &mut [VersionView<'_>],
+        sides: &Sides<'_>,
+        wanted: &Wanted,
+        observer: &dyn Observer,
+    ) -> Result<OpenTarget> {
+        let foreseen = self.medium_named(&request.device);
+        let is_source = |medium| sides.is_source(medium);
+        let is_there = |medium| foreseen == Some(medium) || sides.has_copy(medium);
+        let is_needed = |_: usize, place: &SegmentPlace| is_to_copy(place, &is_source, &is_there);
+        let written = self.libraries_written(&request.device, None)?;
+        let to_bring = VersionView::bring_beside(views, &written, &is_needed)?;
+        let asked = self.ask_for(&to_bring);
+        let works = lacking(views, &is_source, &is_there);
+        if sides.is_named {
+            // Before a medium is made for it.
+            require_sources(views, &works)?;
+        }
+        let booked = self.book_drives_for(&request.device, None, &works)?;
+        drop(works);
+        let member = match sides.is_named {
+            true => self.open_device(&request.device, wanted, observer)?,
+            false => {
+                let passed: Vec<_> = sides.passed().collect();
+                self.open_chosen(&request.device, wanted, &Choice::but(&passed))?
+            }
+        };
+        Ok(OpenTarget { member, booked, asked })
+    }
+
+    /// Says what a copy to an opened target has to do, and refuses it where nothing of that is at hand.
+    fn say_what_is_copied(
+        &self,
+        request: &CopyRequest,
+        (plan, views): (&Plan, &[VersionView<'_>]),
+        sides: &Sides<'_>,
+        target: &MediumHeader,
+        log: &SessionLog<'_>,
+    ) -> Result<()> {
+        if let Some(version) = plan.versions.last().filter(|_| plan.object.is_some()) {
+            self.say_lost(version.id, &plan.name, || None, log)?;
+        }
+        let is_target = |medium| medium == target.medium || sides.has_copy(medium);
+        let works = lacking(views, &|medium| sides.is_source(medium), &is_target);
+        require_sources(views, &works)?;
+        if plan.bases > 0 {
+            let text = format!(
+                "with {} versions that it builds on, as far as they are not there",
+                plan.bases
+            );
+            log.say(Code::Adapted, "cell", &plan.name, text);
+        }
+        let copied = views.iter().filter(|view| works.iter().any(|w| w.is_of(view)));
+        self.warn_in_clear(target, copied, &plan.name, log)?;
+        if works.is_empty() {
+            let text = match sides.is_library() {
+                true => format!("all of it is on tapes of {} already", request.device),
+                false => format!("all of it is on medium '{}' already", target.label),
+            };
+            log.say(Code::Adapted, "cell", &plan.name, text);
+        }
+        Ok(())
     }
 
     /// How much of the copies' catalogs is kept, by session: what is asked for, or what is kept of the originals'; and what
@@ -226,20 +263,6 @@ impl Cell {
         let Some(last) = versions.last() else { return Ok((0, 0)) };
         let sessions = self.idb.sessions_of_version(last.id)?;
         Ok(sessions.last().map_or((0, 0), |s| (s.files, s.dirs)))
-    }
-
-    /// The media that have originals of versions, not copies alone.
-    fn media_of_originals(&self, versions: &[Version]) -> Result<Vec<MediumId>> {
-        let mut media: Vec<MediumId> = Vec::new();
-        for version in versions {
-            let copies = self.idb.copies_of_version(version.id)?;
-            for (segment, medium, _) in self.idb.places_of_version(version.id)? {
-                if !copies.contains_key(&segment) && !media.contains(&medium) {
-                    media.push(medium);
-                }
-            }
-        }
-        Ok(media)
     }
 
     fn copy_plan(&self, request: &CopyRequest) -> Result<Plan> {

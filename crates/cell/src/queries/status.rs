@@ -233,6 +233,42 @@ impl Cell {
         for why in mirrors_left(&backups) {
             status.say(Health::Warning, why);
         }
+        self.say_lacks(newest, kept, known, &mut status)?;
+        if let Some(why) = known.keys.clone().filter(|_| object.host == host()) {
+            status.say(Health::Warning, why);
+        }
+        say_pruned(known, &mut status);
+        let is_after = |leap: &Leap| newest.is_some_and(|v| v.created_us >= leap.to_us);
+        if let Some(leap) = known.leap.filter(is_after) {
+            status.say(Health::Warning, format!("{} ({})", leap.text(), Code::ClockLeapt));
+        }
+        for (_, why) in self.clock_faults(object.id)? {
+            status.say(Health::Warning, format!("{why} ({})", Code::ClockWrong));
+        }
+        self.say_newest(newest, known, &mut status)?;
+        let media = complete.map(|v| self.media_of(v)).transpose()?.unwrap_or_default();
+        self.say_media(&media, known, faults, &mut status)?;
+        let is_known = |v: &&Version| lost_of(v).is_none_or(|of| !matches!(of.loss, Loss::Base(_)));
+        if let Some(version) = complete.or(newest.filter(is_known)) {
+            for why in self.copies_that_lack(version, known.lacking_copies)? {
+                status.say(Health::Warning, why);
+            }
+        }
+        for why in complete.map(|v| self.mirrors_behind(v.id)).transpose()?.unwrap_or_default() {
+            status.say(Health::Warning, why);
+        }
+        self.say_away(object.id, complete, known, &mut status);
+        Ok(Some(status))
+    }
+
+    /// Says which paths the newest version lacks, or the last backup did not find.
+    fn say_lacks(
+        &self,
+        newest: Option<&Version>,
+        kept: Option<&Session>,
+        known: &Known<'_>,
+        status: &mut ObjectStatus,
+    ) -> Result<()> {
         if let Some(newest) = newest
             && let Some(paths) = known.lacking.of(newest.id)
         {
@@ -249,28 +285,19 @@ impl Cell {
                 status.say(Health::Warning, text);
             }
         }
-        if let Some(why) = known.keys.clone().filter(|_| object.host == host()) {
-            status.say(Health::Warning, why);
-        }
-        let is_it =
-            |of: &&RefusedNow| of.refusal.name == status.name && of.refusal.host == status.host;
-        if let Some(of) = known.pruned.iter().find(is_it) {
-            let age = age_text(of.age);
-            let text = format!(
-                "its last prune, {age} ago, could not give back what was given up ({}): {}",
-                Code::NotConsolidated,
-                of.refusal.reason
-            );
-            status.say(Health::Warning, text);
-        }
-        let is_after = |leap: &Leap| newest.is_some_and(|v| v.created_us >= leap.to_us);
-        if let Some(leap) = known.leap.filter(is_after) {
-            status.say(Health::Warning, format!("{} ({})", leap.text(), Code::ClockLeapt));
-        }
-        for (_, why) in self.clock_faults(object.id)? {
-            status.say(Health::Warning, format!("{why} ({})", Code::ClockWrong));
-        }
-        if let Some((newest, lost)) = newest.and_then(|v| Some((v, lost_of(v)?))) {
+        Ok(())
+    }
+
+    /// Says why the newest version cannot be restored as it is.
+    fn say_newest(
+        &self,
+        newest: Option<&Version>,
+        known: &Known<'_>,
+        status: &mut ObjectStatus,
+    ) -> Result<()> {
+        if let Some((newest, lost)) =
+            newest.and_then(|v| Some((v, known.lost.get(&v.id).copied()?)))
+        {
             let name = self.name_of_version(newest.id)?;
             let health = match lost.loss.is_not_imported() {
                 true => Health::Critical,
@@ -278,20 +305,34 @@ impl Cell {
             };
             status.say(health, format!("{name} is not whole: {}", lost_text(lost)));
         }
-        if let Some((newest, labels)) = newest.and_then(|v| Some((v, damaged_of(v)?))) {
+        if let Some((newest, labels)) =
+            newest.and_then(|v| Some((v, known.of_unsound.damaged.get(&v.id)?)))
+        {
             let name = self.name_of_version(newest.id)?;
             let text = format!("{name} {}; {}", damaged_text(labels), read_again_text(labels));
             status.say(Health::Critical, text);
         }
-        if let Some((newest, what)) = newest.and_then(|v| Some((v, out_of_use(v)?))) {
+        if let Some((newest, what)) =
+            newest.and_then(|v| Some((v, known.of_unsound.out_of_use.get(&v.id)?)))
+        {
             let name = self.name_of_version(newest.id)?;
             let text = format!(
                 "{name} cannot be restored as it is: {what}; bring that back, or make a full backup"
             );
             status.say(Health::Critical, text);
         }
-        let media = complete.map(|v| self.media_of(v)).transpose()?.unwrap_or_default();
-        for why in self.faults_of(&media)? {
+        Ok(())
+    }
+
+    /// Says what is wrong with the media of the last complete version, and with their pools.
+    fn say_media(
+        &self,
+        media: &[MediumId],
+        known: &Known<'_>,
+        faults: &mut HashMap<MediumId, Vec<String>>,
+        status: &mut ObjectStatus,
+    ) -> Result<()> {
+        for why in self.faults_of(media)? {
             status.say(Health::Warning, why);
         }
         let mut pools: BTreeSet<String> = BTreeSet::new();
@@ -301,7 +342,7 @@ impl Cell {
         for why in pools.iter().filter_map(|pool| known.pools.get(pool)) {
             status.say(Health::Warning, why.clone());
         }
-        for id in media {
+        for id in media.iter().copied() {
             // Each medium is looked at once, however many objects it has.
             let found = match faults.entry(id) {
                 Entry::Occupied(known) => known.into_mut(),
@@ -311,16 +352,18 @@ impl Cell {
                 status.say(Health::Warning, why.clone());
             }
         }
-        let is_known = |v: &&Version| lost_of(v).is_none_or(|of| !matches!(of.loss, Loss::Base(_)));
-        if let Some(version) = complete.or(newest.filter(is_known)) {
-            for why in self.copies_that_lack(version, known.lacking_copies)? {
-                status.say(Health::Warning, why);
-            }
-        }
-        for why in complete.map(|v| self.mirrors_behind(v.id)).transpose()?.unwrap_or_default() {
-            status.say(Health::Warning, why);
-        }
-        let of_it = |of: &&AwayMedium| of.objects.iter().any(|o| o.id == object.id);
+        Ok(())
+    }
+
+    /// Says which media of an object are away, and whether its last complete version needs them.
+    fn say_away(
+        &self,
+        object: ObjectId,
+        complete: Option<&Version>,
+        known: &Known<'_>,
+        status: &mut ObjectStatus,
+    ) {
+        let of_it = |of: &&AwayMedium| of.objects.iter().any(|o| o.id == object);
         let away: Vec<AwayMedium> = known.away.iter().filter(of_it).cloned().collect();
         let needs =
             complete.is_some_and(|v| self.needs(v.id, &away, known.unsound).unwrap_or(false));
@@ -329,14 +372,13 @@ impl Cell {
                 true => (Health::Critical, ", and its last version needs it"),
                 false => (Health::Warning, ""),
             };
-            let still = match of.still.iter().any(|o| o.id == object.id) {
+            let still = match of.still.iter().any(|o| o.id == object) {
                 _ if of.is_other_cells => "",
                 true => ": its keep rules stand still",
                 false => "; other media have what it lacks",
             };
             status.say(health, format!("{}{and}{still}", of.text()));
         }
-        Ok(Some(status))
     }
 
     /// What is wrong with media that have some of an object's last version.
@@ -572,6 +614,20 @@ fn age_of(created_us: i64) -> Duration {
 
 fn short(id: &str) -> &str {
     id.get(..8).unwrap_or(id)
+}
+
+/// Says that an object's last prune could not give back what was given up.
+fn say_pruned(known: &Known<'_>, status: &mut ObjectStatus) {
+    let is_it = |of: &&RefusedNow| of.refusal.name == status.name && of.refusal.host == status.host;
+    if let Some(of) = known.pruned.iter().find(is_it) {
+        let age = age_text(of.age);
+        let text = format!(
+            "its last prune, {age} ago, could not give back what was given up ({}): {}",
+            Code::NotConsolidated,
+            of.refusal.reason
+        );
+        status.say(Health::Warning, text);
+    }
 }
 
 #[cfg(test)]

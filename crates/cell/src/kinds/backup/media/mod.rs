@@ -6,5 +6,6 @@ pub(in crate::kinds::backup) mod feed;
 pub(in crate::kinds::backup) mod foresee;
 pub(in crate::kinds::backup) mod keep;
 pub(in crate::kinds::backup) mod medium;
-pub(in crate::kinds::backup) mod pool;
+pub(in crate::kinds::backup) mod to_supply;
+pub(in crate::kinds::backup) mod went_on;
 pub(in crate::kinds::backup) mod write;

@@ -41,6 +41,22 @@ pub struct Compared {
 }
 
 impl Cell {
+    /// The paths that are walked for a comparison: those that were backed up.
+    fn roots_compared(
+        &self,
+        request: &CompareRequest,
+        backed_up: Option<&Selected>,
+    ) -> Result<Vec<Vec<u8>>> {
+        match backed_up {
+            Some(s) if s.paths.is_empty() => Err(CellError::BadInput(format!(
+                "'{}' came from standard input or a command: there is nothing in the file system to compare it with",
+                request.version.name
+            ))),
+            Some(s) => Ok(s.paths.iter().map(|p| clean(p.as_bytes())).collect()),
+            None => guessed_roots(self.live_rows(&request.version)?),
+        }
+    }
+
     /// Calls with each path that differs between a version and the file system, in order.
     pub fn compare(
         &self,
@@ -69,16 +85,7 @@ impl Cell {
                         from what it has";
             log.say(Code::Adapted, "cell", &request.version.name, text.to_owned());
         }
-        let mut roots: Vec<Vec<u8>> = match &backed_up {
-            Some(s) if s.paths.is_empty() => {
-                return Err(CellError::BadInput(format!(
-                    "'{}' came from standard input or a command: there is nothing in the file system to compare it with",
-                    request.version.name
-                )));
-            }
-            Some(s) => s.paths.iter().map(|p| clean(p.as_bytes())).collect(),
-            None => guessed_roots(self.live_rows(&request.version)?)?,
-        };
+        let mut roots = self.roots_compared(request, backed_up.as_ref())?;
         let mut selection = selection_of(backed_up.as_ref())?;
         let is_inner = |root: &Vec<u8>| roots.iter().any(|of| of != root && is_inside(root, of));
         let (inner, outer): (Vec<_>, Vec<_>) = roots.iter().cloned().partition(is_inner);

@@ -149,6 +149,36 @@ impl Cell {
         self.medium_info(&row)
     }
 
+    /// Retires a medium with so many versions that must stay, if these can be had elsewhere; and says what came of it.
+    fn retire_if(
+        &self,
+        verdict: &Verdict,
+        row: &Medium,
+        versions: usize,
+        report: &mut Report,
+        log: &SessionLog<'_>,
+    ) -> Result<()> {
+        match verdict {
+            Verdict::Elsewhere => {
+                self.idb.set_medium_retired(row.id, now_us())?;
+                let what = match versions {
+                    1 => "version that must stay",
+                    _ => "versions that must stay",
+                };
+                report.notes.push(format!(
+                    "'{}' is retired: its {versions} {what} can be had elsewhere, which was read back",
+                    row.label
+                ));
+            }
+            Verdict::Not(why) => {
+                let text = format!("it is not retired: {why}");
+                log.say(Code::TapePoor, "cell", &row.label, text);
+            }
+            Verdict::Unknown => log.stopped(&row.label),
+        }
+        Ok(())
+    }
+
     #[expect(clippy::too_many_arguments, reason = "what a session has in hand")]
     fn retire_by_copy(
         &self,
@@ -197,23 +227,7 @@ impl Cell {
         let mut copied =
             self.copy_to_stage(member, versions, &sources, &target, &to, &log, stop)?;
         let verdict = self.look_elsewhere(versions, &sources, &target, &copied, &log, stop)?;
-        match &verdict {
-            Verdict::Elsewhere => {
-                self.idb.set_medium_retired(row.id, now_us())?;
-                let n = versions.len();
-                let versions =
-                    if n == 1 { "version that must stay" } else { "versions that must stay" };
-                report.notes.push(format!(
-                    "'{}' is retired: its {n} {versions} can be had elsewhere, which was read back",
-                    row.label
-                ));
-            }
-            Verdict::Not(why) => {
-                let text = format!("it is not retired: {why}");
-                log.say(Code::TapePoor, "cell", &row.label, text);
-            }
-            Verdict::Unknown => log.stopped(&row.label),
-        }
+        self.retire_if(&verdict, &row, versions.len(), &mut report, &log)?;
         let status = match verdict {
             _ if copied.failed => Status::Failed,
             Verdict::Unknown => Status::Incomplete,

@@ -43,6 +43,20 @@ struct Judged {
 }
 
 impl Cell {
+    /// Says what is known already that a version lacks.
+    fn say_lacks_known(
+        &self,
+        view: &VersionView<'_>,
+        name: &str,
+        log: &SessionLog<'_>,
+    ) -> Result<()> {
+        if let Some(version) = self.idb.version(view.version)? {
+            self.say_incomplete(&version, log)?;
+        }
+        let known = || files_known(view, &Overview::with_replaced(view).ok()?).ok();
+        self.say_lost(view.version, name, known, log)
+    }
+
     /// Verifies a version or a medium.
     pub fn verify(
         &self,
@@ -80,11 +94,7 @@ impl Cell {
         };
         if let Some(view) = &mut view {
             view.keys.extend(&keys);
-            if let Some(version) = self.idb.version(view.version)? {
-                self.say_incomplete(&version, &log)?;
-            }
-            let known = || files_known(view, &Overview::with_replaced(view).ok()?).ok();
-            self.say_lost(view.version, &name, known, &log)?;
+            self.say_lacks_known(view, &name, &log)?;
         }
         let mut reading = Verification::new(self, (&log, stop, &meters), &keys, view.as_ref());
         let (done, seen) = watch::watched(&watched, || reading.all(planned, view.as_ref(), &name));

@@ -41,12 +41,11 @@ impl Restore<'_> {
         let mut scope = std::mem::take(&mut self.scope);
         scope.narrow(self.view, &mut |stream, row| {
             let e = &row.entry;
+            let path = e.path();
             if !e.kind.is_inode() {
-                let path = e.path();
                 let kept = wanted_of(e, self.is_near(&path, false));
                 return Ok(if self.live(stream, &row, &path) { kept } else { kept.without_data() });
             }
-            let path = e.path();
             let is_dir = e.kind == Kind::Dir;
             let kept = wanted_of(e, self.is_near(&path, is_dir));
             let wanted = self.wants_that(&path, is_dir);

@@ -39,29 +39,26 @@ pub struct Clocks {
 impl Clocks {
     /// Whether the times of what lies in a directory, on that device, are of this kernel's clock.
     pub fn is_kernels(&mut self, dir: &DirHandle, device: u64) -> bool {
-        match self.last {
-            Some((last, is_kernels)) if last == device => is_kernels,
-            _ => {
-                let is_kernels = match self.of.get(&device) {
-                    Some(known) => *known,
-                    None => self.ask(dir, device),
-                };
-                self.last = Some((device, is_kernels));
-                is_kernels
-            }
+        if let Some((last, is_kernels)) = self.last
+            && last == device
+        {
+            return is_kernels;
         }
-    }
-
-    fn ask(&mut self, dir: &DirHandle, device: u64) -> bool {
-        // Another file system is mounted there: only what lies in it tells.
-        if source::stat(&dir.fd).is_ok_and(|stat| stat.st_dev != device) {
+        let Some(is_kernels) = self.of.get(&device).copied().or_else(|| ask(dir, device)) else {
+            // A file system is mounted at this name: what lies in it tells.
             return false;
-        }
-        let found = rustix::fs::fstatfs(&dir.fd);
-        let is_kernels = found.is_ok_and(|s| OF_KERNEL.contains(&(s.f_type as u64)));
+        };
         self.of.insert(device, is_kernels);
+        self.last = Some((device, is_kernels));
         is_kernels
     }
+}
+
+/// Whether a device on which a directory lies has the kernel's clock; nothing where it lies on another one.
+fn ask(dir: &DirHandle, device: u64) -> Option<bool> {
+    source::stat(&dir.fd).ok().filter(|stat| stat.st_dev == device)?;
+    let found = rustix::fs::fstatfs(&dir.fd).ok()?;
+    Some(OF_KERNEL.contains(&(found.f_type as u64)))
 }
 
 #[cfg(test)]
@@ -79,7 +76,10 @@ mod tests {
         let (shm, proc) = (dir("/dev/shm"), dir("/proc"));
         assert!(clocks.is_kernels(&shm, device(&shm)), "tmpfs");
         assert!(!clocks.is_kernels(&proc, device(&proc)));
-        assert!(!clocks.is_kernels(&shm, device(&shm) + 1), "something is mounted there");
         assert!(clocks.is_kernels(&shm, device(&shm)));
+        // The mount point is met first, in the directory above it.
+        let (mut clocks, dev) = (Clocks::default(), dir("/dev"));
+        assert!(!clocks.is_kernels(&dev, device(&shm)), "a mount point");
+        assert!(clocks.is_kernels(&shm, device(&shm)), "what lies in it");
     }
 }

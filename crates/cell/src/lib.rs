@@ -44,7 +44,7 @@ use std::sync::{Arc, OnceLock};
 use capstan_devices::directory::mounts::MountTables;
 use capstan_devices::host::DeviceHost;
 use capstan_engine::entropy::Entropy;
-use capstan_format::id::CellId;
+use capstan_format::id::{CellId, SegmentId};
 use capstan_idb::Idb;
 
 use process::keeper::Keeper;
@@ -108,6 +108,8 @@ pub struct Cell {
     secrets: Arc<keys::keyring::Secrets>,
     opener: Arc<parking_lot::Mutex<keys::unlock::Opener>>,
     mounts: Arc<MountTables>,
+    /// Segments that were read of which no place at hand has all names.
+    poor: Arc<parking_lot::Mutex<Vec<SegmentId>>>,
     /// Media that were passed over as they are not as they were last written, until a session says so: name and sentence.
     changed: Arc<parking_lot::Mutex<Vec<(capstan_engine::message::Code, String, String)>>>,
 }
@@ -144,6 +146,7 @@ impl Cell {
             secrets: Arc::new(secrets),
             opener: Arc::default(),
             mounts,
+            poor: Arc::default(),
             changed: Arc::default(),
         })
     }

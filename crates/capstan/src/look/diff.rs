@@ -18,7 +18,7 @@ use crate::text::sizes::{bytes_text, grouped};
 pub fn run(global: &Global, args: &DiffArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let paths = paths::of_versions(&cell, &[&args.before, &args.after], &args.paths)?;
-    let mut lines = Lines::of(&global.devices, args.json, "changes");
+    let mut lines = Lines::of_names(&cell, args.json, "changes");
     let totals = cell.diff(&args.before, &args.after, &paths, &mut |change| {
         put_change(&mut lines, change, args.json);
     });

@@ -58,7 +58,15 @@ fn export(global: &Global, args: &ExportArgs) -> Result<u8, Failure> {
     }
     tell(global, &done);
     say(args, &done)?;
-    Ok(if done.left_out.is_empty() { COMPLETED } else { COMPLETED_WITH_ERRORS })
+    let lost = cell.names_lost();
+    if let Some(lost) = &lost {
+        // Where nobody reads it, the exit code remains.
+        let _ = writeln!(io::stderr(), "capstan: error: {}", one_line(&lost.to_string()));
+    }
+    Ok(match done.left_out.is_empty() && lost.is_none() {
+        true => COMPLETED,
+        false => COMPLETED_WITH_ERRORS,
+    })
 }
 
 /// Where who reads standard output went away, there is nothing to say.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use capstan_cell::request::FindRequest;
-use capstan_cell::{Found, Listed, PassedOver, VersionState, Which};
+use capstan_cell::{Cell, Found, Listed, PassedOver, VersionState, Which};
 use capstan_devices::host::DeviceHost;
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Entry, Kind, Timestamp};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::args::{FindArgs, Global, LsArgs};
-use crate::exit::{Failure, one_line};
+use crate::exit::{COMPLETED, COMPLETED_WITH_ERRORS, Failure, one_line};
 use crate::look::as_of::as_of;
 use crate::output::{JsonList, Output, put_path, shown_path, stdout_is_terminal};
 use crate::paths;
@@ -25,7 +25,7 @@ pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
     let version = as_of(global, &cell, &args.version, args.as_of.as_ref())?;
     let paths = paths::of_versions(&cell, &[&version], &args.paths)?;
-    let mut lines = Lines::of(&global.devices, args.json, "files");
+    let mut lines = Lines::of_names(&cell, args.json, "files");
     let listed = cell.list(&version, &paths, args.depth, &mut |listed| {
         if args.json {
             return lines.row(&json_of(listed));
@@ -46,7 +46,7 @@ pub fn ls(global: &Global, args: &LsArgs) -> Result<u8, Failure> {
 /// Runs `find`.
 pub fn find(global: &Global, args: &FindArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
-    let mut lines = Lines::of(&global.devices, args.json, "files");
+    let mut lines = Lines::of_names(&cell, args.json, "files");
     let which = match &args.as_of {
         _ if args.all_versions => Which::All,
         Some(at) => Which::AsOf(at.us(&cell)?),
@@ -133,6 +133,8 @@ pub struct Lines {
     pub empty: bool,
     failure: Option<Failure>,
     devices: DeviceHost,
+    /// The cell whose names are listed.
+    cell: Option<Cell>,
 }
 
 impl Lines {
@@ -146,7 +148,13 @@ impl Lines {
             empty: true,
             failure: None,
             devices: devices.clone(),
+            cell: None,
         }
+    }
+
+    /// The same for what lists names of versions: at the end it is said if names are lost.
+    pub fn of_names(cell: &Cell, json: bool, name: &'static str) -> Self {
+        Self { cell: Some(cell.clone()), ..Self::of(cell.devices(), json, name) }
     }
 
     /// Writes a row of the object.
@@ -179,6 +187,12 @@ impl Lines {
         failed: Option<Failure>,
     ) -> Result<u8, Failure> {
         let failed = failed.map(|failure| failure.named(self.devices.queue()));
+        let lost = self.cell.as_ref().and_then(Cell::names_lost).map(|e| e.to_string());
+        if let Some(lost) = &lost {
+            more.insert("names_lost".to_owned(), lost.as_str().into());
+            // Where nobody reads it, the exit code remains.
+            let _ = writeln!(io::stderr(), "capstan: error: {}", one_line(lost));
+        }
         let list = self.list.take();
         let in_json = list.is_some();
         if let Some(list) = list {
@@ -194,7 +208,8 @@ impl Lines {
         match failed {
             Some(failure) if in_json => Err(failure.in_json()),
             Some(failure) => Err(failure),
-            None => done.map(|()| crate::exit::COMPLETED),
+            None if lost.is_some() => done.map(|()| COMPLETED_WITH_ERRORS),
+            None => done.map(|()| COMPLETED),
         }
     }
 }

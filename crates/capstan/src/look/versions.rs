@@ -130,7 +130,7 @@ fn of_path(
     as_json: bool,
 ) -> Result<u8, Failure> {
     let path = &paths::absolute(typed)?;
-    let mut lines = Lines::of(&global.devices, as_json, "versions");
+    let mut lines = Lines::of_names(cell, as_json, "versions");
     let found = cell.versions_of_path(name, path, &mut |found| {
         if as_json {
             return lines.row(&ls::json_of_found(found));

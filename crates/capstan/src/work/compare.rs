@@ -28,7 +28,7 @@ pub fn run(global: &Global, args: &CompareArgs) -> Result<u8, Failure> {
         version,
         contents: args.contents,
     };
-    let mut lines = Lines::of(&global.devices, args.json, "changes");
+    let mut lines = Lines::of_names(&cell, args.json, "changes");
     let compared = cell.compare(&request, console.as_ref(), &stop, &mut |change| {
         put_change(&mut lines, change, args.json);
     });
@@ -38,9 +38,10 @@ pub fn run(global: &Global, args: &CompareArgs) -> Result<u8, Failure> {
         Ok(compared) => compared,
         Err(e) => return lines.end(Map::new(), Some(e.into())),
     };
-    end(lines, &compared.totals, args.json)?;
+    let listed = end(lines, &compared.totals, args.json)?;
     Ok(match compared.errors {
         _ if compared.stopped => FAILED,
+        _ if listed != COMPLETED => listed,
         0 if compared.totals.differ() => DIFFERENT,
         0 => COMPLETED,
         _ => COMPLETED_WITH_ERRORS,

@@ -114,7 +114,7 @@ fn list(asked: &Asked<'_>) -> Result<u8, Failure> {
     let console = Console::new(asked.global)?;
     let cell = home::open(asked.global)?;
     let json = asked.args.json;
-    let mut lines = Lines::of(&asked.global.devices, json, "files");
+    let mut lines = Lines::of_names(&cell, json, "files");
     let mut sum = RestoreTotals::default();
     let requests = asked.of_all(&cell)?;
     if let Err(e) = cell.refuse_meeting(&requests) {

@@ -71,6 +71,7 @@ mod library;
 mod linked_paths;
 mod listing;
 mod long_names;
+mod lost_names;
 mod machine;
 mod mail;
 mod media;

@@ -34,7 +34,7 @@ pub(crate) struct Stood {
 
 /// The media of a version that is read, each opened once, and what became of them.
 pub(crate) struct OpenMedia<'a> {
-    cell: &'a Cell,
+    pub(super) cell: &'a Cell,
     pub(crate) idb: &'a Idb,
     open: Mutex<HashMap<MediumId, OpenMedium>>,
     /// Media that others have, and why they were given up.

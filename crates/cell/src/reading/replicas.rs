@@ -15,6 +15,7 @@ use capstan_media_agent::read::scan::scan_of;
 use capstan_media_agent::read::segment::SegmentReader;
 use capstan_media_agent::serve::Opened;
 
+use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::reading::known_media::OpenMedia;
 use crate::reading::unread::told;
@@ -196,32 +197,46 @@ impl OpenMedia<'_> {
     }
 
     fn note_poor(&self, segment: SegmentId) {
-        let mut poor = self.poor.lock();
-        if !poor.contains(&segment) {
-            poor.push(segment);
+        for poor in [&self.poor, &*self.cell.poor] {
+            let mut poor = poor.lock();
+            if !poor.contains(&segment) {
+                poor.push(segment);
+            }
         }
     }
 
     /// Why not all names of the version are known, as far as it was read: of some segments no place at hand has all of them.
     pub fn names_lost(&self) -> Option<CellError> {
-        let poor = self.poor.lock();
-        let first = poor.first()?;
-        let more = match poor.len() - 1 {
-            0 => String::new(),
-            n => format!(" (and of {n} more)"),
-        };
-        Some(CellError::Unfinished(format!(
-            "names of segment {}{more} are damaged and whole nowhere at hand: files whose names are lost cannot be named; they are \
-             left out, or are as an earlier backup has them",
-            first.short()
-        )))
+        names_lost_of(&self.poor.lock())
     }
+
     /// Says it of a version where names of it are lost.
     pub fn say_names_lost(&self, name: &str, log: &SessionLog<'_>) {
         if let Some(e) = self.names_lost() {
             log.say(Code::Damaged, "media agent", name, chain(&e));
         }
     }
+}
+
+impl Cell {
+    /// Why not all names are known of the versions that were read.
+    pub fn names_lost(&self) -> Option<CellError> {
+        names_lost_of(&self.poor.lock())
+    }
+}
+
+/// The error for segments of which no place at hand has all names, if there are any.
+fn names_lost_of(poor: &[SegmentId]) -> Option<CellError> {
+    let first = poor.first()?;
+    let more = match poor.len() - 1 {
+        0 => String::new(),
+        n => format!(" (and of {n} more)"),
+    };
+    Some(CellError::Unfinished(format!(
+        "names of segment {}{more} are damaged and whole nowhere at hand: files whose names are lost cannot be named; they are \
+         left out, or are as an earlier backup has them",
+        first.short()
+    )))
 }
 
 /// The error for a place where nothing is left of the names.

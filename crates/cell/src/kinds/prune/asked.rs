@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_catalog::CatalogError;
+use capstan_catalog::version::chain;
 use capstan_format::id::{ObjectId, VersionId};
 use capstan_idb::Object;
 
@@ -64,7 +66,8 @@ impl Cell {
         })
     }
 
-    /// The newest complete versions of each object, down to the first that needs none of the media that are away.
+    /// The newest complete versions of each object, down to the first that needs none of the media that are away, and all of whose bases
+    /// are known.
     fn not_at_hand(&self, away: &[AwayMedium]) -> Result<HashSet<VersionId>> {
         let objects: HashSet<ObjectId> =
             away.iter().flat_map(|of| &of.objects).map(|object| object.id).collect();
@@ -76,7 +79,12 @@ impl Cell {
         for object in objects {
             let versions = self.idb.versions_of(object)?.into_iter();
             for version in versions.filter(|v| !v.null_device && v.is_complete_by(None)) {
-                if !self.needs(version.id, away, &unsound)? {
+                // One whose base nobody knows cannot be had, either.
+                let knows_bases = match chain(&self.idb, version.id) {
+                    Err(CatalogError::UnknownBase { .. }) => false,
+                    chain => chain.map(|_| true)?,
+                };
+                if knows_bases && !self.needs(version.id, away, &unsound)? {
                     break;
                 }
                 found.insert(version.id);

@@ -108,6 +108,12 @@ pub fn recover(
         )));
     }
     Begun::hold(home, &cell, has_tables)?;
+    if !has_tables {
+        // Who read versions when the backup was made is not there any more.
+        for reader in cell.idb.readers()? {
+            cell.idb.free_versions(&reader)?;
+        }
+    }
     // What is at hand may lie elsewhere than it did.
     let unread = tapes.as_ref().map(Tapes::unread).unwrap_or_default();
     let here = tapes.map_or_else(|| vec![device.clone()], |tapes| tapes.of_cell(cell.id));

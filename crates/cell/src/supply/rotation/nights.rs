@@ -24,24 +24,40 @@ const NIGHTS: usize = 5;
 /// So many of the last backups of an object are: all of them took as many media as are asked for.
 const BACKUPS: usize = 3;
 
+/// What a night took of a set.
+#[derive(Default)]
+struct Night {
+    media: HashSet<MediumId>,
+    /// Whether a backup did not come to its end: it may have lacked a medium.
+    lacked_one: bool,
+}
+
+impl Night {
+    /// How many media it took, or would have taken.
+    fn took(&self) -> usize {
+        self.media.len() + usize::from(self.lacked_one)
+    }
+}
+
 /// How a set of these media is written, of which these come next in that order.
 pub(in crate::supply) fn set_turns(
     media: &[OfSet],
     next: Vec<MediumId>,
     rows: &HashMap<VersionId, &PruneRow>,
 ) -> SetTurns {
-    let mut nights: BTreeMap<Date, HashSet<MediumId>> = BTreeMap::new();
+    let mut nights: BTreeMap<Date, Night> = BTreeMap::new();
     for of in media {
         for row in of.versions.iter().filter_map(|id| rows.get(id)) {
-            // One that did not end says little of what it takes.
-            if matches!(row.version.status, Status::Completed | Status::CompletedWithErrors) {
-                let night = nights.entry(local_date(row.version.created_us)).or_default();
-                night.insert(of.medium.id);
+            let status = row.version.status;
+            if matches!(status, Status::Failed | Status::Running) {
+                continue;
             }
+            let night = nights.entry(local_date(row.version.created_us)).or_default();
+            night.media.insert(of.medium.id);
+            night.lacked_one |= status == Status::Incomplete;
         }
     }
-    let last = nights.values().rev().take(NIGHTS);
-    let a_night = last.map(HashSet::len).max().unwrap_or(0).max(1);
+    let a_night = nights.values().rev().take(NIGHTS).map(Night::took).max().unwrap_or(1);
     let taking = media.iter().filter(|of| of.takes).count();
     SetTurns { media: media.len(), taking, next, a_night }
 }

@@ -131,5 +131,5 @@ fn a_value_that_is_no_text_or_number_is_named_as_it_is() {
     let text = "device = \"/disk\"\ntogether = true\n[[object]]\npaths = [\"/etc\"]\n";
     let path = lab.file("n.toml", text);
     let refused = lab.run(["run", "--check", path.to_str().unwrap()]);
-    refused.refused(&["'together' is `true`; write a text or a number"]);
+    refused.refused(&["'together' is `true`; write a number from 1 to 32"]);
 }

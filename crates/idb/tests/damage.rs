@@ -33,6 +33,11 @@ fn damage_is_of_a_place_until_it_is_found_whole() {
     assert_eq!(damaged().len(), 2);
     idb.commit_segments(&[(segment(2, 2, 9, 1), vec![part(2, 1, 1, 50, 70)])]).unwrap();
     assert_eq!(damaged(), [(first, two)].into());
+    // The last one that is damaged takes the mark along.
+    for (medium, left) in [(first, Some(5)), (second, None)] {
+        idb.clear_damage_without_segments(medium).unwrap();
+        assert_eq!(of(medium), left);
+    }
     idb.clear_medium_damage(first, true).unwrap();
     assert_eq!((damaged(), of(first)), (HashSet::new(), None));
 }

@@ -20,6 +20,7 @@ mod consolidate;
 mod consolidate_lacks;
 mod consolidate_tape;
 mod copy;
+mod damage_beside;
 mod damaged;
 mod damaged_full_tape;
 mod differences;

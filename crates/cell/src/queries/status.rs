@@ -391,9 +391,8 @@ impl Cell {
             // Of one that is retired it is told where that costs something: of the version.
             if management.damaged_us.is_some() && management.retired_us.is_none() {
                 faults.push(format!(
-                    "medium '{label}', which has some of its last version, was found damaged; `capstan verify --medium {}` says whether \
-                     it still is",
-                    shell_word(label)
+                    "medium '{label}', which has some of its last version, was found damaged; {}",
+                    self.ways_out_of_damage(*id, label)?
                 ));
             }
             if let (Condition::Poor, reasons) = self.condition_of(&medium, &management)?
@@ -406,6 +405,19 @@ impl Cell {
             }
         }
         Ok(faults)
+    }
+
+    /// What can be done about a medium that was found damaged.
+    fn ways_out_of_damage(&self, id: MediumId, label: &str) -> Result<String> {
+        let word = shell_word(label);
+        let is_of_segments = self.idb.damaged_places()?.iter().any(|(medium, _)| *medium == id);
+        Ok(match is_of_segments && !self.is_on_tape(id)? {
+            true => format!(
+                "`capstan verify --medium {word}` reads it again, and `capstan media repair {word}` mends what another medium has; what \
+                 stays damaged goes with the versions that have it"
+            ),
+            false => format!("`capstan verify --medium {word}` says whether it still is"),
+        })
     }
 
     fn faults_found(&self, id: MediumId) -> Result<Vec<String>> {

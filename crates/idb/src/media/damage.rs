@@ -21,6 +21,17 @@ impl Idb {
         self.set_damage(medium, segments, None)
     }
 
+    /// Records that a medium has no damage any more, if no segment there is known to be damaged. The error that the damage was stays.
+    pub fn clear_damage_without_segments(&self, medium: MediumId) -> Result<()> {
+        self.write(format_args!("record medium {}", medium.short()), async |conn| {
+            let sql = "UPDATE media_management SET damaged_us = NULL WHERE medium_id = $1 \
+                       AND damaged_us IS NOT NULL AND NOT EXISTS (SELECT 1 FROM segment_places \
+                       WHERE medium_id = $1 AND damaged_us IS NOT NULL)";
+            sql::query(sql).bind(medium.to_string()).execute(conn).await?;
+            Ok(())
+        })
+    }
+
     /// The places at which a segment is known to be damaged.
     pub fn damaged_places(&self) -> Result<HashSet<(MediumId, SegmentId)>> {
         self.read(format_args!("look for damage"), async |conn| {

@@ -9,6 +9,7 @@ mod decide;
 mod foresee;
 mod outlook;
 mod plan;
+mod removed;
 mod room;
 mod rules;
 pub(crate) mod stand_ins;
@@ -551,7 +552,12 @@ impl Cell {
         }
         let gone: Vec<VersionId> = gone.iter().copied().collect();
         let history_from_us = now_us.saturating_sub(HISTORY_US);
-        pruned.removed_versions = self.idb.forget(&removed, &gone, history_from_us)?.versions;
+        let held = |id| match media.get(&id) {
+            Some(Ok(AtHand::Held(held))) => Some(held),
+            _ => None,
+        };
+        let forgotten = self.forget_removed(&removed, &gone, history_from_us, held)?;
+        pruned.removed_versions = forgotten.versions;
         Ok(())
     }
 

@@ -72,7 +72,7 @@ impl Cell {
                 .map(|s| (s.segment, *id))
                 .collect();
             // No version goes by this, and no history.
-            self.idb.forget(&removed, &[], i64::MIN)?;
+            self.forget_removed(&removed, &[], i64::MIN, |_| Some(held))?;
             staged.freed_segments += swept.segments;
             staged.freed_bytes += swept.bytes;
             if let Some((why, failed)) = swept.stays {

@@ -7,7 +7,7 @@ use capstan_catalog::CatalogError;
 use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::{Merged, chain};
 use capstan_devices::address::{Address, LibraryName};
-use capstan_engine::message::Code;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 use capstan_idb::{LogLevel, Object, Status, Version};
 
@@ -269,7 +269,9 @@ impl Cell {
         let view = VersionView::open(self, base.id)?;
         self.require_to_build_on(&view)?;
         // A session without data is in the chain as well: without its end a restore does not know the version.
+        let damage = self.known_damage()?;
         for place in view.ends()? {
+            self.refuse_damaged(&place, &damage)?;
             view.require_or_known_away(&place)?;
         }
         let session = self.writer_of(base.id)?.map(|s| s.id);
@@ -313,41 +315,58 @@ impl Cell {
 impl Cell {
     /// Refuses a version of which any segment cannot be read: what is built on it would lack that, and the source has its files still.
     pub(crate) fn require_to_build_on(&self, view: &VersionView<'_>) -> Result<()> {
-        let damaged = self.idb.damaged_places()?;
+        let damage = self.known_damage()?;
         for place in &view.segments {
-            self.refuse_damaged(place, &damaged)?;
+            self.refuse_damaged(place, &damage)?;
             view.require_or_known_away(place)?;
         }
         Ok(())
     }
 
-    /// Refuses a segment that is only on media which the last verification found damaged, or on tapes that are not as they were last
-    /// written: the source has its files still. What lies in a directory is opened, so it need not be taken from what is recorded.
-    fn refuse_damaged(
-        &self,
-        place: &SegmentPlace,
-        damaged: &HashSet<(MediumId, SegmentId)>,
-    ) -> Result<()> {
+    fn known_damage(&self) -> Result<KnownDamage> {
+        let places = self.idb.damaged_places()?;
+        let named = places.iter().map(|(medium, _)| *medium).collect();
+        Ok(KnownDamage { places, named })
+    }
+
+    /// Refuses a segment that is nowhere but where it was found damaged, or on tapes that are not as they were last written: the source
+    /// has its files still. What else of a medium is damaged says nothing of it, but on a tape of which no segment is known for the damage:
+    /// any may be. What lies in a directory is opened, so it need not be taken from what is recorded.
+    fn refuse_damaged(&self, place: &SegmentPlace, damage: &KnownDamage) -> Result<()> {
         let mut why_not = None;
         for (segment, medium, _) in place.whole_places() {
             let of = self.idb.management(medium)?;
-            let why = match (of.damaged_us, of.changed_us) {
-                (Some(_), _) => {
-                    "was found damaged; `capstan verify --medium` says whether it still is".into()
-                }
-                (None, Some(_)) if self.is_on_tape(medium)? => {
-                    let what = of.changed_why.unwrap_or_default();
-                    format!("is not as it was last written: {what}")
-                }
-                _ if damaged.contains(&(medium, segment)) => "has some of it damaged".into(),
-                _ => return Ok(()),
+            let label = || -> Result<String> {
+                Ok(self.idb.medium(medium)?.map_or_else(|| medium.short(), |m| m.label))
             };
-            why_not = why_not.or(Some((medium, why)));
+            let why = if damage.places.contains(&(medium, segment)) {
+                format!("some of it was found damaged on medium '{}'", label()?)
+            } else if of.damaged_us.is_some()
+                && !damage.named.contains(&medium)
+                && self.is_on_tape(medium)?
+            {
+                let label = label()?;
+                format!(
+                    "medium '{label}' was found damaged; `capstan verify --medium {}` says whether it still is",
+                    shell_word(&label)
+                )
+            } else if of.changed_us.is_some() && self.is_on_tape(medium)? {
+                let what = of.changed_why.unwrap_or_default();
+                format!("medium '{}' is not as it was last written: {what}", label()?)
+            } else {
+                return Ok(());
+            };
+            why_not = why_not.or(Some(why));
         }
-        let Some((medium, why)) = why_not else { return Ok(()) };
-        let label = self.idb.medium(medium)?.map_or_else(|| medium.short(), |m| m.label);
-        Err(CellError::BadInput(format!("medium '{label}' {why}")))
+        why_not.map_or(Ok(()), |why| Err(CellError::BadInput(why)))
     }
+}
+
+/// Damage that was found and that nobody took back.
+struct KnownDamage {
+    places: HashSet<(MediumId, SegmentId)>,
+    /// The media of which segments are known for it.
+    named: HashSet<MediumId>,
 }
 
 fn is_base(version: &Version, level: Level) -> bool {

@@ -272,6 +272,7 @@ impl<'a> Writer<'a> {
             session_end: None,
             other_ends: Vec::new(),
             lacks: 0,
+            lacks_names: false,
             written_us: 1,
         };
         let frames = catalog.finish(&header, &end)?.into_frames();

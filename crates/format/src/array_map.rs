@@ -227,6 +227,7 @@ mod tests {
             session_end: None,
             other_ends: Vec::new(),
             lacks: 0,
+            lacks_names: false,
             written_us: 0,
         }
     }

@@ -336,12 +336,28 @@ pub struct SegmentEnd {
     /// Of a copy: so many frames of its original it lacks, which could be had nowhere when it was written.
     #[serde(default, skip_serializing_if = "is_none")]
     pub lacks: u64,
+    /// Among them may be names: files may lack of which nothing else tells. `false` before 2026-11-27, whatever lacked.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub lacks_names: bool,
     /// When it was written, in microseconds since 1970.
     pub written_us: i64,
 }
 
+/// What a copy lacks of its original.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lacks {
+    /// So many frames.
+    pub frames: u64,
+    /// Among them may be names.
+    pub names: bool,
+}
+
 fn is_none(n: &u64) -> bool {
     *n == 0
+}
+
+fn is_not(b: &bool) -> bool {
+    !*b
 }
 
 impl SegmentEnd {

@@ -273,6 +273,7 @@ fn records() -> Vec<Vec<u8>> {
         other_ends: vec![OtherEnd { session: label().session, end: session_end.clone() }],
         session_end: Some(session_end),
         lacks: 0,
+        lacks_names: false,
         written_us: 10,
     };
     let at = BlockIndex(0);

@@ -16,7 +16,7 @@ use capstan_engine::threads::{self, NoThread};
 use capstan_format::block::{BLOCK_ALIGN, DaHeader, NO_FRAME, PAYLOAD_AT};
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, MIN_ROOM, padded};
 use capstan_format::id::StreamId;
-use capstan_format::record::{SessionEnd, SessionEnds};
+use capstan_format::record::{Lacks, SessionEnd, SessionEnds};
 
 use crate::write::committed::{Committed, OnCommit, Written};
 use crate::write::error::WriteError;
@@ -33,7 +33,7 @@ const BUFFERS_MAX: usize = 256;
 enum Order {
     Begin(Box<Heading>),
     Block(FilledBlock, Owner),
-    End(SessionEnds, Option<i64>, u64),
+    End(SessionEnds, Option<i64>, Lacks),
 }
 
 /// Closes the queues when the thread ends that serves them, also by a panic: whoever waits for it learns that.
@@ -143,15 +143,15 @@ impl Transfer {
         ends: impl Into<SessionEnds>,
         written_us: Option<i64>,
     ) -> Result<(), LinkClosed> {
-        self.end_copy(ends, written_us, 0)
+        self.end_copy(ends, written_us, Lacks::default())
     }
 
-    /// The same of a copy that lacks so many frames of its original.
+    /// The same of a copy that lacks that of its original.
     pub fn end_copy(
         &self,
         ends: impl Into<SessionEnds>,
         written_us: Option<i64>,
-        lacks: u64,
+        lacks: Lacks,
     ) -> Result<(), LinkClosed> {
         self.order(Order::End(ends.into(), written_us, lacks))
     }

@@ -42,7 +42,9 @@ pub(crate) struct OpenMedia<'a> {
     /// What was read elsewhere than where it was looked for first.
     pub(crate) replicas: Mutex<Vec<Stood>>,
     /// Segments of which names are lost: no place at hand has all of them.
-    pub(crate) poor: Mutex<Vec<SegmentId>>,
+    pub(super) poor: Mutex<Vec<SegmentId>>,
+    /// Segments, copies as well, of which not all names can be read where they were read to their end.
+    pub(super) poor_there: Mutex<HashSet<SegmentId>>,
     /// Places at which damage was found, and recorded.
     hurt: Mutex<Vec<Place>>,
     /// Segments of which a frame was damaged in the place that comes first.
@@ -65,6 +67,7 @@ impl<'a> OpenMedia<'a> {
             in_use: Mutex::default(),
             replicas: Mutex::default(),
             poor: Mutex::default(),
+            poor_there: Mutex::default(),
             hurt: Mutex::default(),
             hurt_segments: Mutex::default(),
             lacking: Mutex::default(),

@@ -8,6 +8,7 @@ pub(crate) mod frame_check;
 pub(crate) mod known_media;
 pub(crate) mod known_medium;
 pub(crate) mod losses;
+pub(crate) mod names_there;
 pub(crate) mod replica_used;
 pub(crate) mod replicas;
 mod required;

@@ -7,7 +7,6 @@ use capstan_catalog::NotOnMedia;
 use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::{ContentsFrom, ContentsOnMedia};
 use capstan_engine::frames::Place;
-use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
 use capstan_format::id::SegmentId;
 use capstan_media_agent::read::error::ReadError;
@@ -20,7 +19,6 @@ use crate::error::{CellError, Result, chain};
 use crate::reading::known_media::OpenMedia;
 use crate::reading::unread::told;
 use crate::reading::version::VersionView;
-use crate::session::SessionLog;
 
 impl VersionView<'_> {
     /// Opens the first place of a segment's data that can be opened.
@@ -74,7 +72,7 @@ impl VersionView<'_> {
             }
         }
         let read =
-            || -> Result<_> { Ok((self.contents_of(segment, &reader)?, ContentsFrom::Medium)) };
+            || -> Result<_> { Ok((self.contents_of(place, at, &reader)?, ContentsFrom::Medium)) };
         let layout = self.kept_contents(segment, read)?.0;
         Ok(Opened { at, reader, layout })
     }
@@ -93,7 +91,13 @@ impl VersionView<'_> {
     }
 
     /// What a segment holds: from the IDB's catalog, else from that at hand, else by reading all of it.
-    fn contents_of(&self, segment: SegmentId, reader: &SegmentReader) -> Result<Contents> {
+    fn contents_of(
+        &self,
+        place: &SegmentPlace,
+        at: Place,
+        reader: &SegmentReader,
+    ) -> Result<Contents> {
+        let segment = at.0;
         if let Some(file) = self.idb.read_catalog(segment)?
             && let Ok(contents) = Contents::from_catalog(segment, BufReader::new(file))
         {
@@ -102,7 +106,16 @@ impl VersionView<'_> {
         match reader.catalog_of(segment) {
             Ok(contents) => Ok(contents),
             Err(e @ ReadError::Another { .. }) => Err(e.into()),
-            Err(_) => Ok(scan_of(reader, segment)?.contents),
+            Err(_) => {
+                let read = scan_of(reader, segment)?;
+                if !read.is_complete() {
+                    self.media.note_damage(at);
+                }
+                if !read.has_names_of(&place.streams) {
+                    self.media.poor_there.lock().insert(segment);
+                }
+                Ok(read.contents)
+            }
         }
     }
 }
@@ -122,65 +135,37 @@ impl OpenMedia<'_> {
     /// all names. What lies in its place and is another segment is nothing of it.
     fn contents_on_media(&self, place: &SegmentPlace) -> Result<Contents> {
         let mut readers: Vec<(Place, SegmentReader)> = Vec::new();
+        let mut lacking: Option<Contents> = None;
         let mut failed: Option<CellError> = None;
-        let mut fail = |at: Place, e: CellError| {
-            if matches!(e, CellError::Read(ReadError::Another { .. })) {
-                self.note_damage(at);
-            }
-            let e = self.unread_or(at.1, e);
-            failed = Some(match failed.take() {
-                Some(known) => told(known, Some(e)),
-                None => e,
-            });
-        };
         for at in place.places() {
             let reader = match self.medium(at.1).and_then(|m| self.open_segment(&m, at)) {
                 Ok(reader) => reader,
                 Err(e) => {
-                    fail(at, e);
+                    self.fail(&mut failed, at, e);
                     continue;
                 }
             };
             match reader.catalog_of(at.0) {
+                // Another place may have them.
+                Ok(contents) if contents.says_names_lack() => lacking = lacking.or(Some(contents)),
                 Ok(contents) => {
                     if let Some(e) = &failed {
                         self.note_replica(place, at, &|| chain(e), 0);
                     }
                     return Ok(contents);
                 }
-                Err(e @ ReadError::Another { .. }) => fail(at, e.into()),
+                Err(e @ ReadError::Another { .. }) => self.fail(&mut failed, at, e.into()),
                 Err(_) => readers.push((at, reader)),
             }
         }
-        // What one lacks of the segment itself a mirror may have; a copy has it elsewhere.
-        let (mut best, mut has_names): (Option<Contents>, bool) = (None, false);
-        for (at, reader) in readers {
-            match scan_of(&reader, at.0) {
-                Ok(read) if read.has_names_of(&place.streams) && read.is_complete() => {
-                    return Ok(read.contents);
-                }
-                Ok(read) if read.has_any_of(&place.streams) => {
-                    self.note_damage(at);
-                    let is_named = read.has_names_of(&place.streams);
-                    let is_mirror =
-                        best.as_ref().is_some_and(|b| b.segment == read.contents.segment);
-                    match &mut best {
-                        Some(best) if is_mirror => best.take_mirror(read.contents),
-                        Some(_) if has_names || !is_named => {}
-                        best => *best = Some(read.contents),
-                    }
-                    has_names |= is_named;
-                }
-                Ok(_) => {
-                    self.note_damage(at);
-                    fail(at, unreadable_names(reader.path(), at.0));
-                }
-                Err(e) => {
-                    let e = self.note_unread(at, e);
-                    fail(at, e);
-                }
+        let (read, has_names) = self.scanned(place, readers, &mut failed);
+        let best = match (read, lacking) {
+            (Some(read), Some(lacking)) if !has_names => {
+                let metadata = |c: &Contents| c.streams.iter().flat_map(|s| s.metadata()).count();
+                Some(if metadata(&lacking) > metadata(&read) { lacking } else { read })
             }
-        }
+            (read, lacking) => read.or(lacking),
+        };
         match (best, failed) {
             (Some(contents), _) => {
                 if !has_names {
@@ -196,7 +181,66 @@ impl OpenMedia<'_> {
         }
     }
 
-    fn note_poor(&self, segment: SegmentId) {
+    /// What places without a whole catalog have of a segment, together; and whether all names are there.
+    fn scanned(
+        &self,
+        place: &SegmentPlace,
+        readers: Vec<(Place, SegmentReader)>,
+        failed: &mut Option<CellError>,
+    ) -> (Option<Contents>, bool) {
+        // What one lacks of the segment itself a mirror may have; a copy has it elsewhere.
+        let (mut best, mut has_names): (Option<Contents>, bool) = (None, false);
+        for (at, reader) in readers {
+            match scan_of(&reader, at.0) {
+                Ok(read) if read.has_names_of(&place.streams) && read.is_complete() => {
+                    return (Some(read.contents), true);
+                }
+                Ok(read) if read.has_any_of(&place.streams) => {
+                    self.note_damage(at);
+                    let is_named = read.has_names_of(&place.streams);
+                    if !is_named {
+                        self.poor_there.lock().insert(at.0);
+                    }
+                    let is_mirror =
+                        best.as_ref().is_some_and(|b| b.segment == read.contents.segment);
+                    match &mut best {
+                        Some(best) if is_mirror => best.take_mirror(read.contents),
+                        Some(_) if has_names || !is_named => {}
+                        best => *best = Some(read.contents),
+                    }
+                    has_names |= is_named;
+                }
+                Ok(_) => {
+                    self.note_damage(at);
+                    self.fail(failed, at, unreadable_names(reader.path(), at.0));
+                }
+                Err(e) => {
+                    let e = self.note_unread(at, e);
+                    self.fail(failed, at, e);
+                }
+            }
+        }
+        (best, has_names)
+    }
+
+    /// Notes why a place cannot be read, beside what is known of others.
+    fn fail(&self, failed: &mut Option<CellError>, at: Place, e: CellError) {
+        if matches!(e, CellError::Read(ReadError::Another { .. })) {
+            self.note_damage(at);
+        }
+        let e = self.unread_or(at.1, e);
+        *failed = Some(match failed.take() {
+            Some(known) => told(known, Some(e)),
+            None => e,
+        });
+    }
+
+    /// Whether names of a segment are known to lack, in all of its places or where it lies under that id.
+    pub fn is_poor(&self, segment: SegmentId) -> bool {
+        self.poor.lock().contains(&segment) || self.poor_there.lock().contains(&segment)
+    }
+
+    pub(super) fn note_poor(&self, segment: SegmentId) {
         for poor in [&self.poor, &*self.cell.poor] {
             let mut poor = poor.lock();
             if !poor.contains(&segment) {
@@ -206,15 +250,8 @@ impl OpenMedia<'_> {
     }
 
     /// Why not all names of the version are known, as far as it was read: of some segments no place at hand has all of them.
-    pub fn names_lost(&self) -> Option<CellError> {
+    pub(super) fn names_lost(&self) -> Option<CellError> {
         names_lost_of(&self.poor.lock())
-    }
-
-    /// Says it of a version where names of it are lost.
-    pub fn say_names_lost(&self, name: &str, log: &SessionLog<'_>) {
-        if let Some(e) = self.names_lost() {
-            log.say(Code::Damaged, "media agent", name, chain(&e));
-        }
     }
 }
 

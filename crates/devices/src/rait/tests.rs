@@ -164,6 +164,7 @@ fn segment(seed: u64, lengths: &[usize]) -> Vec<Buffer> {
         session_end: None,
         other_ends: Vec::new(),
         lacks: 0,
+        lacks_names: false,
         written_us: 0,
     };
     let (index, id) = (BlockIndex(data + 4), end.segment);

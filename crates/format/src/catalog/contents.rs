@@ -1,6 +1,6 @@
 //! What a segment holds, as its catalog says: its records, and of each of its streams frames and rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 
 use crate::FormatError;
@@ -10,7 +10,7 @@ use crate::frame::{
     CopiedFrame, FRAME_ALIGN, FRAME_HEADER_LEN, FRAME_STORED_MAX, FrameHeader, FrameType,
 };
 use crate::id::{SegmentId, StreamId};
-use crate::record::{SegmentEnd, SegmentHeader, StreamLabel};
+use crate::record::{SegmentEnd, SegmentHeader, StreamExtent, StreamLabel};
 
 use super::catalog_stream;
 use super::frames::{CopyPlace, RawFrame, ReadAt};
@@ -135,6 +135,12 @@ impl StreamContents {
         add(&mut self.sums, &other.sums);
     }
 
+    /// Its metadata, as they are stored.
+    pub fn metadata(&self) -> impl Iterator<Item = &RawFrame> {
+        let first = self.label_frame.iter().chain(&self.names);
+        first.chain(&self.batches).chain(&self.sums)
+    }
+
     /// Takes a frame of metadata.
     pub fn take(
         &mut self,
@@ -202,6 +208,27 @@ impl Contents {
             self.streams.len() - 1
         });
         &mut self.streams[at]
+    }
+
+    /// How many of the frames that its end record counts are not known here: neither where they lie, nor what they hold. `None` without
+    /// an end record.
+    pub fn lacks_frames(&self) -> Option<u64> {
+        let end = self.end.as_ref()?;
+        let lacks = |extent: &StreamExtent| {
+            let Some(s) = self.streams.iter().find(|s| s.stream == extent.stream) else {
+                return extent.frames;
+            };
+            let places = s.index.iter().map(|p| p.sequence);
+            let metadata = s.metadata().map(|raw| raw.header.sequence);
+            let known: HashSet<u64> = places.chain(metadata).collect();
+            extent.frames.saturating_sub(known.len() as u64)
+        };
+        Some(end.streams.iter().map(lacks).fold(0, u64::saturating_add))
+    }
+
+    /// Whether it is a copy that says itself that names lack in it.
+    pub fn says_names_lack(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.lacks_names)
     }
 
     /// Reads a catalog's frames, as the IDB keeps them, one by one: all must be whole.

@@ -13,7 +13,8 @@ use capstan_format::catalog::CatalogBuilder;
 use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber, StreamId, VersionId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::{
-    Follows, SegmentEnd, SegmentHeader, SessionEnds, SessionLabel, StreamExtent, encode_record,
+    Follows, Lacks, SegmentEnd, SegmentHeader, SessionEnds, SessionLabel, StreamExtent,
+    encode_record,
 };
 
 use crate::write::committed::{Committed, CommittedAt};
@@ -349,15 +350,15 @@ impl SegmentWriter {
         ends: SessionEnds,
         written_us: Option<i64>,
     ) -> Result<EndedSegment, WriteError> {
-        self.end_copy(ends, written_us, 0)
+        self.end_copy(ends, written_us, Lacks::default())
     }
 
-    /// The same of a copy that lacks so many frames of its original.
+    /// The same of a copy that lacks that of its original.
     pub fn end_copy(
         &mut self,
         ends: SessionEnds,
         written_us: Option<i64>,
-        lacks: u64,
+        lacks: Lacks,
     ) -> Result<EndedSegment, WriteError> {
         let mut lap = Lap::start();
         let is_last = !ends.is_empty();
@@ -376,7 +377,8 @@ impl SegmentWriter {
             streams: open.streams.values().map(|(extent, _)| extent.clone()).collect(),
             session_end: ends.own,
             other_ends: ends.others,
-            lacks,
+            lacks: lacks.frames,
+            lacks_names: lacks.names,
             written_us: written_us.unwrap_or_else(self.now_us),
         };
         let short = self.mirrors.short_blocks();

@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
         let live = live::look(&view, &overview, &mut frames, referred)?;
         drop(frames);
         // A full without them would stand for the version, and they would be gone.
-        if let Some(e) = view.media.names_lost() {
+        if let Some(e) = view.names_lost() {
             return Err(e);
         }
         Ok(Going { view, overview, spans, live, positions: HashMap::new() })

@@ -5,6 +5,7 @@ mod route;
 mod run;
 mod segment;
 mod sides;
+mod source;
 pub(crate) mod staged_on;
 
 use std::collections::{HashMap, HashSet};

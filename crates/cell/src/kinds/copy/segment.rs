@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::batch::rows_of_stream;
-use capstan_catalog::places::SegmentPlace;
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Lap, Meters, Stage};
@@ -13,14 +12,14 @@ use capstan_format::catalog::{Contents, RawFrame, StreamContents};
 use capstan_format::frame::FrameHeader;
 use capstan_format::id::KeyId;
 use capstan_format::index::FramePlace;
-use capstan_format::record::{OtherEnd, SessionEnds, StreamExtent};
+use capstan_format::record::{Lacks, OtherEnd, SessionEnds, StreamExtent};
 use capstan_media_agent::read::frames::FrameReader;
 use capstan_media_agent::read::segment::SegmentReader;
-use capstan_media_agent::serve::Opened;
 use capstan_media_agent::serve::replicas::{Replicas, Sought};
 use capstan_media_agent::transfer::Transfer;
 use capstan_media_agent::write::segment::{Heading, Owner};
 
+use super::source::Source;
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
@@ -66,12 +65,12 @@ impl<'a> Copier<'a> {
         ends: &[OtherEnd],
         lacks_there: Option<u64>,
     ) {
-        let place = &view.segments[segment as usize];
-        let opened = view.open_data(place).and_then(|opened| {
-            let heading = heading(self.cell, &opened.layout)?;
-            Ok((Source { view, place, segment, opened }, heading))
+        let found = Source::find(self.cell, view, segment).and_then(|source| {
+            let heading = heading(self.cell, &source.opened.layout)?;
+            Ok((source, heading))
         });
-        let (source, heading) = match opened {
+        let place = &view.segments[segment as usize];
+        let (source, heading) = match found {
             Ok(source) => source,
             Err(e) if self.away.take(&e, place.bytes) => return,
             Err(e) => {
@@ -82,7 +81,7 @@ impl<'a> Copier<'a> {
         };
         let contents = &source.opened.layout;
         // What is copied from lacks it, and so will the copy.
-        let before = place.lacks_at(source.opened.at);
+        let before = source.lacks.frames;
         if let Some(there) = lacks_there {
             let mut lost = Vec::new();
             let mut unread = None;
@@ -96,7 +95,7 @@ impl<'a> Copier<'a> {
             let lacks = before + lost.len() as u64;
             if done.is_err() || lacks >= there {
                 self.lost_frames += lacks;
-                self.say_lacks(&source, before, &lost);
+                self.say_lacks(&source, &lost);
                 return;
             }
         }
@@ -110,7 +109,8 @@ impl<'a> Copier<'a> {
         let copied = || {
             self.transfer.begin(heading)?;
             self.streams(&source, true, &mut lost, &mut unread)?;
-            self.transfer.end_copy(ends, ended_us, before + lost.len() as u64)
+            let frames = before + lost.len() as u64;
+            self.transfer.end_copy(ends, ended_us, Lacks { frames, ..source.lacks })
         };
         // A segment that was stopped before its end is dropped, and the target takes more.
         let is_cut = copied().is_err();
@@ -120,15 +120,12 @@ impl<'a> Copier<'a> {
         }
         self.closed = is_cut && !self.stop.0.load(Relaxed);
         self.lost_frames += before + lost.len() as u64;
-        self.say_lacks(&source, before, &lost);
+        self.say_lacks(&source, &lost);
     }
 
-    /// Says what lacks in a copy: so many frames that what it was copied from lacks as well, and what could not be read.
-    fn say_lacks(&self, source: &Source<'_>, before: u64, lost: &[Range]) {
-        if before > 0 {
-            let text = format!(
-                "the copy lacks {before} frames, as what it was copied from is a copy that lacks them"
-            );
+    /// Says what lacks in a copy: what lacks in what it was copied from, and what could not be read.
+    fn say_lacks(&self, source: &Source<'_>, lost: &[Range]) {
+        if let Some(text) = source.say_lacks() {
             self.log.say(Code::Damaged, "media agent", source.opened.reader.path(), text);
         }
         if !lost.is_empty() {
@@ -147,9 +144,7 @@ impl<'a> Copier<'a> {
         let Source { view, place, opened, .. } = source;
         let streams: Vec<_> =
             opened.layout.streams.iter().filter(|s| !s.index.is_empty()).collect();
-        let first = place.places().first().map(|(_, medium, _)| *medium);
-        let on_tape =
-            first.is_some_and(|medium| view.media.is_sequential(medium).is_ok_and(|on| on));
+        let on_tape = view.media.is_sequential(opened.at.1).is_ok_and(|on| on);
         let read = |s: &StreamContents, reader: &SegmentReader| {
             let mut hand = Hand {
                 of: self,
@@ -176,7 +171,7 @@ impl<'a> Copier<'a> {
         let all: Vec<_> = std::thread::scope(|scope| {
             let start = |s| {
                 // Each has a place of its own on the tape. One that cannot be opened again has none.
-                let own = view.open_data(place).ok();
+                let own = view.open_place(place, opened.at).ok();
                 beside(scope, "stream", move || read(s, &own.as_ref().unwrap_or(opened).reader))
             };
             let running: Vec<_> = streams.into_iter().map(start).collect();
@@ -193,13 +188,7 @@ impl<'a> Copier<'a> {
 
     /// Names the files that lack something in the copy, where their names can be read.
     fn say_lost(&self, view: &VersionView<'_>, contents: &Contents, lost: &[Range]) {
-        let mut keys = capstan_catalog::keys::VersionKeys::default();
-        if self.cell.secrets.are_given()
-            && let Ok(records) = self.cell.key_records(view)
-            && let Ok(opened) = self.cell.open_keys_if_given(&records, false, "it", "copy")
-        {
-            keys = opened.keys;
-        }
+        let keys = self.cell.keys_of_names(view, "copy");
         let (lost, mut named) = (Lost::all(lost), HashSet::new());
         for s in &contents.streams {
             let read = rows_of_stream(&keys, s, &mut |entry, start| {
@@ -215,14 +204,6 @@ impl<'a> Copier<'a> {
             }
         }
     }
-}
-
-/// A segment that is copied, where it was opened.
-struct Source<'a> {
-    view: &'a VersionView<'a>,
-    place: &'a SegmentPlace,
-    segment: u32,
-    opened: Opened,
 }
 
 /// Copies one stream of a segment.
@@ -256,7 +237,11 @@ impl Hand<'_> {
         };
         let source = self.of.meters.of(Stage::Source);
         let mut lap = Lap::start();
+        let mut unplaced = unplaced(s).into_iter().peekable();
         for (at, frame) in s.index.iter().enumerate() {
+            while let Some(raw) = unplaced.next_if(|raw| raw.header.sequence < frame.sequence) {
+                put(&raw.header, &raw.stored)?;
+            }
             if self.of.stop.0.load(Relaxed) {
                 return Err(LinkClosed);
             }
@@ -294,6 +279,7 @@ impl Hand<'_> {
             }
             lap.busy(source);
         }
+        unplaced.try_for_each(|raw| put(&raw.header, &raw.stored))?;
         out.map_or(Ok(()), |out| out.finish().map(drop))
     }
 
@@ -312,13 +298,21 @@ impl Hand<'_> {
             let sought = Sought { segment, stream: s.stream, at: at.logical, why };
             return self.replicas.frame(view, &sought, &mut self.stored, &mut is_it);
         }
-        let meta = s.label_frame.iter().chain(&s.names).chain(&s.batches).chain(&s.sums);
-        let found: Option<&RawFrame> = meta.into_iter().find(|f| f.header.sequence == at.sequence);
+        let found: Option<&RawFrame> = s.metadata().find(|raw| raw.header.sequence == at.sequence);
         found.map(|raw| {
             self.stored.clone_from(&raw.stored);
             raw.header
         })
     }
+}
+
+/// Metadata of which a copy is there and that do not lie where a reader finds them, in their order.
+fn unplaced(s: &StreamContents) -> Vec<&RawFrame> {
+    let placed: HashSet<u64> = s.index.iter().map(|place| place.sequence).collect();
+    let mut all: Vec<&RawFrame> =
+        s.metadata().filter(|raw| !placed.contains(&raw.header.sequence)).collect();
+    all.sort_by_key(|raw| raw.header.sequence);
+    all
 }
 
 /// The extent of a stream in its segment: as the end record says, else as was found.

@@ -786,6 +786,7 @@ fn completed(
             session_end: None,
             other_ends: Vec::new(),
             lacks: 0,
+            lacks_names: false,
             written_us: header.written_us,
         });
     }

@@ -39,6 +39,8 @@ pub(super) struct Broken {
     pub why: String,
     /// What none of its places at hand has.
     pub lost: Lost,
+    /// Whether names of it are whole in none of its places at hand.
+    pub lacks_names: bool,
     /// Why other places of it are out of reach, where their media are away.
     pub away: Vec<CellError>,
     /// Whether writing it anew would gain something.
@@ -48,6 +50,11 @@ pub(super) struct Broken {
 impl Broken {
     pub fn number(&self) -> u32 {
         self.places.last().map_or(0, |(_, _, number)| number.0)
+    }
+
+    /// Whether all of it is to be had.
+    pub fn is_to_be_had(&self) -> bool {
+        self.lost.is_empty() && !self.lacks_names
     }
 }
 
@@ -178,9 +185,10 @@ impl Repair<'_> {
             here = here.and(&lost_at(*at)?);
         }
         let mut lost = here.clone();
+        let lacks_names = view.lacks_names(place, &self.cell.keys_of_names(view, "repair"));
         let mut away = Vec::new();
         for other in place.places().into_iter().filter(|other| !places.contains(other)) {
-            if lost.is_empty() {
+            if lost.is_empty() && !lacks_names {
                 break;
             }
             match view.media.medium_once(other.1) {
@@ -191,9 +199,9 @@ impl Repair<'_> {
                 },
             }
         }
-        // Where data are lost and nobody has them, a new segment would have no more than the damaged one.
-        let helps = here.is_empty() || lost.bytes() < here.bytes();
-        Ok(Broken { at, places, why, lost, away, helps })
+        // Where data or names are lost and nobody has them, a new segment would have no more than the damaged one.
+        let helps = !lacks_names && (here.is_empty() || lost.bytes() < here.bytes());
+        Ok(Broken { at, places, why, lost, lacks_names, away, helps })
     }
 
     /// Says what is whole nowhere, and names the files that this costs, where their names can be read; returns how many they are.
@@ -207,13 +215,13 @@ impl Repair<'_> {
         let (cell, label, log) = (self.cell, &self.row.label, self.log);
         let mut losses = Losses::default();
         let mut away = AwaySegments::default();
-        for b in broken.iter().filter(|b| !b.lost.is_empty()) {
+        for b in broken.iter().filter(|b| !b.is_to_be_had()) {
             let bytes = views[b.at.0].segments[b.at.1].bytes;
             for e in &b.away {
                 away.take(e, bytes);
             }
         }
-        for b in broken.iter().filter(|b| !b.lost.is_empty()) {
+        for b in broken.iter().filter(|b| !b.is_to_be_had()) {
             let text = format!(
                 "segment {} cannot be mended: what is damaged there ({}) is whole nowhere at hand",
                 b.number(),
@@ -230,13 +238,7 @@ impl Repair<'_> {
         let mut sealed = false;
         let mut known: HashSet<SegmentId> = HashSet::new();
         for view in views {
-            let mut keys = VersionKeys::default();
-            if cell.secrets.are_given()
-                && let Ok(records) = cell.key_records(view)
-                && let Ok(opened) = cell.open_keys_if_given(&records, false, label, "repair")
-            {
-                keys = opened.keys;
-            }
+            let keys = cell.keys_of_names(view, "repair");
             // Rows of what was passed on lie in other segments.
             for place in view.segments.iter().filter(|place| known.insert(place.segment)) {
                 if let Ok(contents) = view.contents(place) {

@@ -282,7 +282,7 @@ impl Repair<'_> {
                 "of '{label}' {n} segments are damaged or missing; {} can be mended",
                 match self.full()? {
                     Some(_) => 0,
-                    None => broken.iter().filter(|b| b.lost.is_empty()).count(),
+                    None => broken.iter().filter(|b| b.is_to_be_had()).count(),
                 }
             ),
             (n, false) => format!(

@@ -140,7 +140,7 @@ impl Repair<'_> {
                 log.say(Code::Damaged, "media agent", &row.label, text);
                 continue;
             }
-            if b.lost.is_empty() {
+            if b.is_to_be_had() {
                 outcome.whole += 1;
                 let text = format!(
                     "segment {} lies there anew as segment {}, which was read back; it was damaged: {}",

@@ -64,7 +64,7 @@ impl Cell {
         } else if let Err(e) = &result {
             log.say(Code::NotWritten, "cell", &run.request.version.name, crate::error::chain(e));
         }
-        files_of.media.say_names_lost(&run.request.version.name, log);
+        files_of.say_names_lost(&run.request.version.name, log);
         let status = run.session.status(result.is_err() && !stopped, false, log);
         let bytes = counts.bytes.load(Relaxed);
         let mut report = Report {

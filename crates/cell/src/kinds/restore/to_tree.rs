@@ -87,7 +87,7 @@ impl Cell {
         if run.session.is_stopped() {
             log.stopped(name);
         }
-        view.media.say_names_lost(name, log);
+        view.say_names_lost(name, log);
         let away = heard.away.say(self, log)?;
         let status = run.session.status(result.is_err(), false, log);
         let mut report = report_of(&restore, run, status, seen.as_ref());

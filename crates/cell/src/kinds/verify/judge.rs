@@ -237,7 +237,7 @@ pub(crate) fn version(
     }
     passed.away = named.take_away(&files);
     passed.lost = named.say(log);
-    if let Some(e) = view.media.names_lost() {
+    if let Some(e) = view.names_lost() {
         log.say(Code::Damaged, "media agent", "", chain(&e));
     }
     Ok(passed)

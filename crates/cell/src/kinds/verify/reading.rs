@@ -10,7 +10,7 @@ use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId};
 use capstan_media_agent::read::error::ReadError;
-use capstan_media_agent::read::scan::{Scan, scan_with};
+use capstan_media_agent::read::scan::{Damage as Flaw, Scan, scan_with};
 use capstan_media_agent::read::segment::SegmentReader;
 
 use crate::Cell;
@@ -22,6 +22,7 @@ use crate::kinds::verify::part::{Part, Planned, Verified};
 use crate::observe::Stop;
 use crate::reading::frame_check::Frames;
 use crate::reading::known_media::all_away;
+use crate::reading::names_there::rows_lacking_in_copy;
 use crate::reading::unread::{code_of_device, code_of_read, of_way, of_way_to_device};
 use crate::reading::version::VersionView;
 use crate::session::{SessionLog, now_us};
@@ -223,8 +224,9 @@ impl<'a> Verification<'a> {
                 part.say_passed(number, self.log);
             }
             Err(_) if is_passed => part.say_passed(number, self.log),
-            Ok(scan) => {
+            Ok(mut scan) => {
                 self.meters.of(Stage::Device).bytes(scan.bytes());
+                scan.damage.extend(lacking(&scan, self.keys, &what));
                 let streams = &self.streams;
                 let asked = |id| streams.as_ref().is_none_or(|streams| streams.contains(&id));
                 self.files += judge::segment(&scan, self.keys, &asked, self.log);
@@ -283,6 +285,23 @@ impl Cell {
         }
         Ok(())
     }
+}
+
+/// What a copy lacks of its original, where that is no damage of its own: it is not whole, however well it is read.
+fn lacking(scan: &Scan, keys: &VersionKeys, what: &str) -> Option<Flaw> {
+    let contents = scan.catalog.as_ref().unwrap_or(&scan.contents);
+    let lacks = contents.end.as_ref().map_or(0, |end| end.lacks);
+    let text = match scan.damage.is_empty() {
+        false => return None,
+        true if lacks > 0 => format!("it is a copy that lacks {lacks} frames of its original"),
+        true => match rows_lacking_in_copy(contents, || keys) {
+            0 => return None,
+            rows => format!(
+                "it is a copy that has {rows} names fewer than its end record counts: what it was copied from was damaged"
+            ),
+        },
+    };
+    Some(Flaw { what: format!("{what}: {text}"), range: None, batch: None })
 }
 
 /// Says what of a tape's attachments is damaged, and in no later one.

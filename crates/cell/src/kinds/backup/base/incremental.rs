@@ -291,7 +291,7 @@ impl Cell {
             let is_passing = matches!(&e, CatalogError::NoCatalog { away, .. } if away.is_passing);
             return if is_passing { Ok(Cursor::unreadable(e)) } else { Err(e.into()) };
         }
-        match view.media.names_lost() {
+        match view.names_lost() {
             Some(e) => Err(e),
             None => Ok(Cursor::new(Merged::with_sums(view.into_rows())?)),
         }

@@ -48,8 +48,9 @@ fn is_known_as_damaged(lab: &Lab, version: &str, before: &BTreeSet<usize>) {
     let sessions = lab.run(["sessions", "t"]).ok().stdout.clone();
     assert!(!sessions.contains("removed"), "{sessions}");
     assert_eq!(&whole_files(lab, version), before);
-    let names = lab.run(["ls", version]).ok().stdout.clone();
-    assert!(!names.is_empty(), "{names}");
+    // Names are lost with what was cut off, unless its catalog is known.
+    let names = lab.run(["ls", version]);
+    assert!(matches!(names.code, 0 | 3) && !names.stdout.is_empty(), "{}", said(&names));
     let (code, json) = status(lab);
     assert_eq!(code, 6, "{json:#}");
     assert!(why(&json).contains("damaged"), "{json:#}");

@@ -215,9 +215,10 @@ impl Yard {
         }
     }
 
+    /// Whether it is said to be restorable: what expired may lie there still, as somebody read it.
     fn is_listed(&self, name: &str, id: &str) -> bool {
-        let dry = self.lab.run(["prune", name, "--keep-last", "unlimited", "--dry-run"]);
-        dry.stdout.contains(&format!("@{}", &id[..8]))
+        let versions = self.lab.run(["versions", name, "--json"]).rows();
+        versions.iter().any(|v| v["session"] == id && v["expired"].is_null())
     }
 }
 

@@ -49,7 +49,10 @@ pub fn completed(report: &Value) -> bool {
     match report["status"].as_str() {
         Some("completed") => true,
         Some("completed_with_errors") => {
-            let only = |e: &Value| e["code"] == "clock-wrong" || e["code"] == "no-base";
+            // Much that changed at once is a warning, and is what a campaign does.
+            let only = |e: &Value| {
+                ["clock-wrong", "no-base", "anomaly"].iter().any(|code| e["code"] == *code)
+            };
             !said.is_empty() && said.iter().all(only)
         }
         _ => false,

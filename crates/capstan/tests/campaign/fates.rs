@@ -195,6 +195,10 @@ impl Life {
         let Some(newest) = self.newest().filter(|_| run.code == 0 && what == "copy d") else {
             return Ok(());
         };
+        // One of which a mirror was away is none of these, and is what was copied.
+        if self.listed().iter().find(|s| is_complete(s)).is_some_and(|s| s["id"] != newest.0) {
+            return Ok(());
+        }
         // A copy restores without the others.
         let others: Vec<_> = DISKS.iter().filter(|d| **d != to).collect();
         let hide = |from: &str, to: &str| {
@@ -392,6 +396,13 @@ fn first_line(run: &Run) -> String {
         .map(|l| l.chars().take(180).collect::<String>())
         .collect::<Vec<_>>()
         .join(" | ")
+}
+
+/// Whether a session made a version that is complete, and there still.
+fn is_complete(session: &Value) -> bool {
+    let makes = ["backup", "consolidate"].iter().any(|kind| session["kind"] == *kind);
+    let status = session["status"].as_str().unwrap_or_default();
+    makes && session["removed"] != true && status.starts_with("completed")
 }
 
 #[test]

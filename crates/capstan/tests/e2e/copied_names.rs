@@ -37,7 +37,7 @@ fn damage_names(lab: &Lab, medium: &str) {
     fs::write(path, bytes).unwrap();
 }
 
-fn fails(lab: &Lab, args: &[&str], says: &str) -> Run {
+pub(crate) fn fails(lab: &Lab, args: &[&str], says: &str) -> Run {
     let run = lab.run(args);
     assert_eq!(run.code, 3, "{args:?}: {}{}", run.stdout, run.stderr);
     assert!(run.stderr.contains(says), "{args:?}: {}", run.stderr);

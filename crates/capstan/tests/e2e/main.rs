@@ -19,6 +19,7 @@ mod compare;
 mod consolidate;
 mod consolidate_lacks;
 mod consolidate_tape;
+mod copied_damage;
 mod copied_names;
 mod copy;
 mod damage_beside;

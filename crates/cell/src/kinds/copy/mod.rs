@@ -1,5 +1,6 @@
 //! A copy session: segments of versions once more on another medium, with the same frames.
 
+mod damaged_there;
 mod drives;
 mod route;
 mod run;

@@ -92,9 +92,23 @@ impl Copied {
 }
 
 impl Cell {
+    /// Copies what is not on the target yet, and says what is damaged of what is there.
+    pub(crate) fn copy_along(
+        &self,
+        route: &Route<'_>,
+        member: Member,
+        log: &SessionLog<'_>,
+        stop: &Stop,
+    ) -> Result<Copied> {
+        let copied = self.copy_lacking(route, member, log, stop)?;
+        let is_target = |id| copied.written_to.contains(&id) || (route.is_target)(id);
+        self.say_damaged_there(route.versions, &is_target, log)?;
+        Ok(copied)
+    }
+
     /// Copies what is not on the target yet. Where a medium fails, or is full without a warning, the next one goes on: what was
     /// committed is not copied again.
-    pub(crate) fn copy_along(
+    fn copy_lacking(
         &self,
         route: &Route<'_>,
         mut member: Member,

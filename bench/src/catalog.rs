@@ -155,6 +155,7 @@ fn begin(idb: &Idb, label: &SessionLabel) -> Result<(), BenchError> {
         host: "bench".to_owned(),
         device: "file:/nowhere".to_owned(),
         started_us: label.started_us,
+        run_us: None,
         ended_us: None,
         files: 0,
         dirs: 0,

@@ -126,6 +126,7 @@ fn fill(home: &Path) -> Result<(), BenchError> {
             host: "bench".to_owned(),
             device: "file:/nowhere".to_owned(),
             started_us,
+            run_us: None,
             ended_us: None,
             files: 0,
             dirs: 0,

@@ -305,6 +305,7 @@ mod tests {
             host: "here".to_owned(),
             device: "there".to_owned(),
             started_us: 1,
+            run_us: None,
             ended_us: None,
             files: 0,
             dirs: 0,

@@ -14,6 +14,7 @@ pub use capstan_disk_agent::target::Overwrite;
 use capstan_format::entry::Kind;
 use capstan_idb::RotationSet;
 pub use capstan_idb::{LogLevel, Protection};
+use jiff::civil::Date;
 use serde::Serialize;
 
 /// What to back up.
@@ -114,6 +115,8 @@ pub struct BackupRequest {
     pub level: Option<Level>,
     /// Go on with the last incomplete session of the object.
     pub resume: bool,
+    /// When the run began that it is a part of, in microseconds since 1970. Its day says which media are taken where they rotate.
+    pub run_us: i64,
     /// Only say what would be done.
     pub dry_run: bool,
     /// How much of its catalogs the internal database keeps.
@@ -379,11 +382,10 @@ pub enum Which {
 }
 
 /// Which media of a pool with rotation sets are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// Those of the set whose day it is.
-    #[default]
-    Today,
+    /// Those of the set whose day this is: the one on which the run began. What is written after midnight is of the same night.
+    Night(Date),
     /// One in place of a medium of that set, or of none, from which something is copied: nothing goes for it.
     InPlaceOf(Option<RotationSet>),
 }

@@ -57,6 +57,7 @@ impl Bench {
             name: Some("src".to_owned()),
             level: Some(capstan_cell::request::Level::Full),
             resume: false,
+            run_us: 0,
             dry_run: false,
             tags: vec![],
             keep: capstan_cell::request::Keep::default(),

@@ -188,6 +188,10 @@ codes! {
     WriteProtected = 254, "write-protected", Warning,
         "take the tape out through a mail slot, move its tab to where it can be written, and bring it back; or give it up with \
          `capstan media retire`";
+    /// A night took more media than its rotation set is to have.
+    SetOutgrown = 255, "set-outgrown", Warning,
+        "give the set that number with `capstan pool set`, so that what it keeps stays for as many nights as before; \
+         `capstan pool list` shows what it has";
     /// Somebody is to put a tape into a drive.
     TapeWanted = 210, "tape-wanted", Warning, "put the tape in: the session goes on by itself";
     /// Tapes were not brought out of their library.

@@ -160,6 +160,8 @@ pub struct Session {
     pub device: String,
     /// When it began, in microseconds since 1970.
     pub started_us: i64,
+    /// When the run began of which it is a part, if that is known.
+    pub run_us: Option<i64>,
     /// When it ended, if it did.
     pub ended_us: Option<i64>,
     /// Files done.
@@ -252,6 +254,7 @@ pub(crate) fn session(row: &Row) -> std::result::Result<Session, Fault> {
         host: row.try_get("host")?,
         device: row.try_get("device")?,
         started_us: row.try_get("started_us")?,
+        run_us: row.try_get("run_us")?,
         ended_us: row.try_get("ended_us")?,
         files: decode::count(row, "files")?,
         dirs: decode::count(row, "dirs")?,

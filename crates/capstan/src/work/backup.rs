@@ -6,6 +6,7 @@ use std::sync::Arc;
 use capstan_cell::observe::Stop;
 use capstan_cell::request::{BackupRequest, Foreseen, Level, Pattern, Source};
 use capstan_cell::{Cell, split_tags};
+use capstan_engine::clock;
 use serde_json::{Map, Value};
 
 use crate::args::{BackupArgs, Global};
@@ -114,6 +115,7 @@ pub fn bare(args: &BackupArgs) -> BackupRequest {
         name: args.name.clone(),
         level: level(args),
         resume: args.resume,
+        run_us: clock::now_us(),
         dry_run: args.dry_run,
         tags: args.tags.iter().flat_map(|tags| split_tags(tags)).collect(),
         log_level: args.log_level,

@@ -18,6 +18,7 @@ use capstan_cell::report::Report;
 use capstan_cell::request::BackupRequest;
 use capstan_cell::{Cell, CellError, ObjectStatus, wait_for_command};
 use capstan_devices::WAYS_TO_ROOM;
+use capstan_engine::clock;
 use capstan_engine::message::shell_word;
 use jiff::Timestamp;
 use requests::Untold;
@@ -131,6 +132,8 @@ fn check_stage(global: &Global, spec: &Spec) -> Result<(), Failure> {
 /// A run as far as it has come.
 struct Run {
     start: Timestamp,
+    /// The same by the cell's clock: its backups are of one night.
+    run_us: i64,
     report: RunReport,
     /// What the keep rules did so far.
     pruned: Option<Pruned>,
@@ -151,7 +154,7 @@ impl Run {
             pruned: None,
             staged: None,
         };
-        Self { start, report, pruned: None }
+        Self { start, run_us: clock::now_us(), report, pruned: None }
     }
 
     /// The commands before, and the backups.
@@ -183,7 +186,7 @@ impl Run {
         // Where the database is what fails, the backups say so.
         let _ = cell.record_run_begun(&self.report.spec);
         let all: Vec<_> = spec.objects.iter().map(|args| (args, false)).collect();
-        let groups = together(&all, spec.together);
+        let groups = together(&all, spec.together, self.run_us);
         let mut without_room = self.back_up_all(&cell, global, groups, json, stop)?;
         if let Some(rules) = &spec.keep {
             // What of earlier runs did not complete is not worth more than the next backup.
@@ -196,7 +199,7 @@ impl Run {
             });
             if gave_back && !stop.0.load(Ordering::SeqCst) {
                 let again: Vec<_> = without_room.iter().map(|of| (of.args, of.begun)).collect();
-                let groups = together(&again, spec.together);
+                let groups = together(&again, spec.together, self.run_us);
                 without_room.iter().for_each(WithoutRoom::say_again);
                 let before = self.report.sessions.len();
                 without_room = self.back_up_all(&cell, global, groups, json, stop)?;
@@ -455,11 +458,15 @@ type Object<'a> = (&'a BackupArgs, Result<BackupRequest, Failure>);
 
 /// The objects in their order, those together that go to the same media, at most so many. With each comes whether it goes on with
 /// what was begun.
-fn together<'a>(objects: &[(&'a BackupArgs, bool)], most: usize) -> Vec<Vec<Object<'a>>> {
+fn together<'a>(
+    objects: &[(&'a BackupArgs, bool)],
+    most: usize,
+    run_us: i64,
+) -> Vec<Vec<Object<'a>>> {
     let mut groups: Vec<Vec<Object<'a>>> = Vec::new();
     for (args, resume) in objects.iter().copied() {
         let request = backup::request(args);
-        let request = request.map(|r| BackupRequest { resume: r.resume || resume, ..r });
+        let request = request.map(|r| BackupRequest { resume: r.resume || resume, run_us, ..r });
         let has_room = |group: &&mut Vec<Object<'_>>| {
             let first = group.first().map(|(_, first)| first);
             group.len() < most

@@ -38,7 +38,7 @@ pub fn request(args: &StageArgs, cell: &Cell) -> Result<StageRequest, Failure> {
         source: args.source.clone(),
         device: args.to.device(),
         pool: args.to.pool(),
-        turn: Turn::Today,
+        turn: Turn::of_now(),
         begun_before_us: args.older_than.as_ref().map(|when| when.us(cell)).transpose()?,
         keep: args.keep,
         block_size: args.block_size,

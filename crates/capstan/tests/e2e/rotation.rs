@@ -27,7 +27,21 @@ impl Nights {
     }
 
     fn set(&self, command: &mut Command, day: Date, hour: i8) -> Run {
-        let then = day.at(hour, 0, 0, 0).to_zoned(TimeZone::UTC).unwrap().timestamp().as_second();
+        self.set_to(command, day, (hour, 0, 0))
+    }
+
+    fn set_to(
+        &self,
+        command: &mut Command,
+        day: Date,
+        (hour, minute, second): (i8, i8, i8),
+    ) -> Run {
+        let then = day
+            .at(hour, minute, second, 0)
+            .to_zoned(TimeZone::UTC)
+            .unwrap()
+            .timestamp()
+            .as_second();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let ahead = then - i64::try_from(now).unwrap();
         finish(command.env(CLOCK, ahead.to_string()).env("TZ", "UTC"))
@@ -35,6 +49,11 @@ impl Nights {
 
     pub fn run(&self, day: Date, hour: i8, line: &str) -> Run {
         self.set(self.lab.command().args(line.split_whitespace()), day, hour)
+    }
+
+    /// The same a moment before midnight.
+    pub fn run_past_midnight(&self, day: Date, line: &str) -> Run {
+        self.set_to(self.lab.command().args(line.split_whitespace()), day, (23, 59, 58))
     }
 
     /// The commands under a heading of the guide.

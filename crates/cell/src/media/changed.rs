@@ -205,7 +205,7 @@ impl Cell {
     }
 
     /// Notes something of a medium or tape, for a session to say.
-    pub(super) fn note_passed(&self, code: Code, name: &str, text: String) {
+    pub(crate) fn note_passed(&self, code: Code, name: &str, text: String) {
         let said = (code, name.to_owned(), text);
         let mut changed = self.changed.lock();
         if !changed.contains(&said) {

@@ -94,6 +94,7 @@ pub(crate) fn begun(id: SessionId, kind: &str, device: String, started_us: i64) 
         host: host(),
         device,
         started_us,
+        run_us: None,
         ended_us: None,
         files: 0,
         dirs: 0,

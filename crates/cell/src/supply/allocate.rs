@@ -8,7 +8,7 @@
 //! A medium of a set that has all its media is expired when its turn comes ([`crate::supply::rotation`]). As long as media have a seat to
 //! take, because one is written no more or failed just now, they come before it.
 
-use capstan_engine::message::shell_word;
+use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, Pool, RotationSet};
 use jiff::Timestamp;
@@ -35,9 +35,27 @@ type Rank = (u8, i64);
 const BEHIND_BLANK: u8 = 6;
 
 impl Turn {
-    pub(super) fn set(self, pool: &Pool, today: Date) -> Option<RotationSet> {
+    /// The turn of a run that began then, in microseconds since 1970.
+    pub fn of_run(began_us: i64) -> Self {
+        Self::Night(local_date(began_us))
+    }
+
+    /// The turn of what begins now.
+    pub fn of_now() -> Self {
+        Self::of_run(now_us())
+    }
+
+    /// The day whose turn it is.
+    fn day(self) -> Date {
         match self {
-            Self::Today => set_of(pool, today),
+            Self::Night(day) => day,
+            Self::InPlaceOf(_) => local_date(now_us()),
+        }
+    }
+
+    pub(super) fn set(self, pool: &Pool) -> Option<RotationSet> {
+        match self {
+            Self::Night(day) => set_of(pool, day),
             Self::InPlaceOf(set) => set,
         }
     }
@@ -55,17 +73,17 @@ impl Cell {
         passed: &[PassedOver],
         only_ask: bool,
     ) -> Result<Medium> {
-        let mut ask = Ask::of(turn, by_drive, local_date(now_us())).but(passed);
+        let mut ask = Ask::of(turn, by_drive).but(passed);
         let mut busy = None;
         loop {
             let chosen = match self.choose(name, &ask) {
                 // What others have may do when they are done.
-                Err(e @ CellError::NoMedium(_)) => {
-                    return match (self.or_scratch(name, &ask, only_ask, e), busy) {
-                        (Err(none), Some(busy)) if !none.is_busy() => Err(busy),
-                        (done, _) => done,
-                    };
-                }
+                Err(e @ CellError::NoMedium(_)) => match self.or_scratch(name, &ask, only_ask, e) {
+                    Err(none) if none.is_busy() => return Err(none),
+                    Err(_) if self.goes_beyond(name, &mut ask)? => continue,
+                    Err(none) => return Err(busy.unwrap_or(none)),
+                    taken => return self.say_beyond(name, &ask, only_ask, taken?),
+                },
                 Err(e) => return Err(busy.unwrap_or(e)),
                 Ok(chosen) => chosen,
             };
@@ -73,13 +91,14 @@ impl Cell {
                 let none = CellError::NoMedium(String::new());
                 match self.or_scratch(name, &ask, only_ask, none) {
                     Err(e) if !e.is_busy() => {}
-                    taken => return taken,
+                    taken => return self.say_beyond(name, &ask, only_ask, taken?),
                 }
             }
             if only_ask {
                 return Ok(chosen.info.medium);
             }
             match self.take(name, &chosen) {
+                Ok(medium) => return self.say_beyond(name, &ask, only_ask, medium),
                 Err(e @ CellError::Idb(_)) => return Err(e),
                 // The next one would have no drive either.
                 Err(e) if has_no_drive(&e) => return Err(e),
@@ -97,9 +116,43 @@ impl Cell {
                     ask.passed.push((chosen.info.medium.id, why));
                     busy = if e.is_busy() { Some(e) } else { busy };
                 }
-                taken => return taken,
             }
         }
+    }
+
+    /// Whether the set takes one medium beyond its number, from now on: a night that began on the set and found no more of it would be for
+    /// nothing. Who begins a night waits for the media of its set.
+    fn goes_beyond(&self, name: &str, ask: &mut Ask) -> Result<bool> {
+        let Turn::Night(_) = ask.turn else { return Ok(false) };
+        let pool = self.pool(name)?;
+        let media = self.media_list(Some(name))?;
+        let Some(set) = ask.turn.set(&pool) else { return Ok(false) };
+        let has_begun = media.iter().any(|m| was_written(m, set, ask.today));
+        let goes = has_begun && !ask.may_join(&pool, &media);
+        ask.beyond |= goes;
+        Ok(goes)
+    }
+
+    /// Says that a medium that was taken is one beyond the number of its set, if it is.
+    fn say_beyond(&self, name: &str, ask: &Ask, only_ask: bool, medium: Medium) -> Result<Medium> {
+        let pool = self.pool(name)?;
+        let Some(set) = ask.turn.set(&pool).filter(|_| ask.beyond && !only_ask) else {
+            return Ok(medium);
+        };
+        let media = self.media_list(Some(name))?;
+        let seated = media.iter().filter(|m| ask.is_seated(&pool, set, m)).count();
+        let rotation = with_size(&pool, set, seated);
+        self.note_passed(
+            Code::SetOutgrown,
+            &medium.label,
+            format!(
+                "it joins the {set} set of pool '{name}', which is to have {} media and has {seated} now, as this night found no more \
+                 of them; `capstan pool set {} --rotation {rotation}` gives the set that number",
+                pool.size_of(set),
+                shell_word(name)
+            ),
+        );
+        Ok(medium)
     }
 
     /// A blank tape, where the pool takes such and nothing else was to be had for that reason.
@@ -116,7 +169,7 @@ impl Cell {
         why: CellError,
     ) -> Result<Medium> {
         let pool = self.pool(name)?;
-        let set = ask.turn.set(&pool, ask.today);
+        let set = ask.turn.set(&pool);
         if !pool.scratch || !ask.may_join(&pool, &self.media_list(Some(name))?) {
             return Err(why);
         }
@@ -134,7 +187,7 @@ impl Cell {
         let pool = self.pool(name)?;
         let mut all = self.media_list(None)?;
         all.iter_mut().for_each(|info| ask.foresee(info));
-        let set = ask.turn.set(&pool, ask.today);
+        let set = ask.turn.set(&pool);
         let may_join = ask.may_join(&pool, &all);
         let asked = Asked { pool: &pool, set, may_join, turn: ask.turn, today: ask.today };
         let (passed, by_drive) = (&ask.passed, ask.by_drive);
@@ -168,7 +221,7 @@ impl Cell {
     /// Whether a medium is there that would join a set which has a seat for it. Nothing is loaded for it.
     pub(super) fn would_join(&self, pool: &Pool, set: RotationSet) -> Result<bool> {
         let turn = Turn::InPlaceOf(Some(set));
-        let ask = Ask::of(turn, ByDrive::AsItIs, local_date(now_us()));
+        let ask = Ask::of(turn, ByDrive::AsItIs);
         let none = match self.choose(&pool.name, &ask) {
             Ok(chosen) if chosen.info.state == MediumState::Free && !has_failed(&chosen.info) => {
                 return Ok(true);
@@ -222,15 +275,18 @@ pub(super) struct Ask {
     pub foreseen: Vec<MediumId>,
     /// How many others have joined the set by then.
     pub joined: usize,
+    /// Whether the set takes further media beyond its number.
+    pub beyond: bool,
     /// Where media were looked for whose tapes are others.
     looked: Looked,
 }
 
 impl Ask {
-    pub fn of(turn: Turn, by_drive: ByDrive, today: Date) -> Self {
+    pub fn of(turn: Turn, by_drive: ByDrive) -> Self {
+        let today = turn.day();
         let (passed, unseated, looked) = (Vec::new(), Vec::new(), Looked::default());
-        let (foreseen, joined) = (Vec::new(), 0);
-        Self { turn, by_drive, passed, unseated, today, foreseen, joined, looked }
+        let (foreseen, joined, beyond) = (Vec::new(), 0, false);
+        Self { turn, by_drive, passed, unseated, today, foreseen, joined, beyond, looked }
     }
 
     /// The same without those that were passed over.
@@ -251,14 +307,16 @@ impl Ask {
 
     /// Whether the set takes further media.
     fn may_join(&self, pool: &Pool, media: &[MediumInfo]) -> bool {
-        let Some(set) = self.turn.set(pool, self.today) else { return true };
-        let seated = media.iter().filter(|m| {
-            m.management.pool.as_deref() == Some(&*pool.name)
-                && m.management.rotation_set == Some(set)
-                && has_seat(m)
-                && !self.unseated.contains(&m.medium.id)
-        });
-        seated.count() + self.joined < pool.size_of(set) as usize
+        let Some(set) = self.turn.set(pool) else { return true };
+        let seated = media.iter().filter(|m| self.is_seated(pool, set, m));
+        self.beyond || seated.count() + self.joined < pool.size_of(set) as usize
+    }
+
+    /// Whether a medium has a seat in that set.
+    fn is_seated(&self, pool: &Pool, set: RotationSet, m: &MediumInfo) -> bool {
+        let is_of_set = m.management.pool.as_deref() == Some(&*pool.name)
+            && m.management.rotation_set == Some(set);
+        is_of_set && has_seat(m) && !self.unseated.contains(&m.medium.id)
     }
 }
 
@@ -295,11 +353,11 @@ impl Asked<'_> {
             return Ok(None);
         }
         let last = m.holdings.last_us.unwrap_or(m.management.first_us);
-        let first = m.management.first_us;
+        let (first, begun) = (m.management.first_us, m.holdings.run_us.unwrap_or(last));
         // What was written last to it was all that it took: it is tried again where there is no other.
         let is_last = turn && self.set.is_some() && has_failed(m);
         // Nothing goes for what is copied.
-        let may_go = self.turn == Turn::Today || self.set.is_none();
+        let may_go = matches!(self.turn, Turn::Night(_)) || self.set.is_none();
         match m.state {
             MediumState::Expired if own && !may_go => {
                 Err("is for the next backup of its set".to_owned())
@@ -311,7 +369,7 @@ impl Asked<'_> {
             // One without a set joins as long as it holds nothing.
             MediumState::Appendable if own && !turn => Ok(None),
             MediumState::Appendable if own => match self.set {
-                Some(_) if local_date(last) != self.today => {
+                Some(_) if local_date(begun) != self.today => {
                     Err("holds what must stay and was begun on another day".to_owned())
                 }
                 _ => Ok(Some((0, -last))),
@@ -342,11 +400,7 @@ fn needed(
     let add = match complete {
         None => format!("add a free one: `capstan media init DEVICE --pool {name}`"),
         Some(set) => {
-            let larger = |(of, n): (RotationSet, u32)| {
-                (n > 0).then(|| format!("{of}={}", if of == set { n + 1 } else { n }))
-            };
-            let sets = RotationSet::ALL.into_iter().zip(pool.rotation).filter_map(larger);
-            let sets = sets.collect::<Vec<_>>().join(",");
+            let sets = with_size(pool, set, pool.size_of(set) as usize + 1);
             let blank = match pool.scratch {
                 true => "which takes a blank tape".to_owned(),
                 false => format!("and `capstan media init DEVICE --pool {name}`"),
@@ -360,6 +414,21 @@ fn needed(
         "pool '{}' has no usable medium{of}: {why}; make one of them usable, or {add}",
         pool.name
     ))
+}
+
+/// The rotation sets of a pool as they are written in an option, with that many media of one of them.
+fn with_size(pool: &Pool, set: RotationSet, size: usize) -> String {
+    let size = |(of, n): (RotationSet, u32)| {
+        (n > 0).then(|| format!("{of}={}", if of == set { size } else { n as usize }))
+    };
+    let sets = RotationSet::ALL.into_iter().zip(pool.rotation).filter_map(size);
+    sets.collect::<Vec<_>>().join(",")
+}
+
+/// Whether a run of that day wrote to a medium of a set.
+pub(super) fn was_written(m: &MediumInfo, set: RotationSet, day: Date) -> bool {
+    let run = m.holdings.run_us.filter(|us| Timestamp::from_microsecond(*us).is_ok());
+    m.management.rotation_set == Some(set) && run.is_some_and(|us| local_date(us) == day)
 }
 
 /// The rotation set whose day it is: the first of the month, else Sunday, else any, of the sets that the pool has.
@@ -435,7 +504,7 @@ mod tests {
         let loose = pool(Allocation::Loose, None, [0; 3]);
         let rank = |pool: &Pool, m: &MediumInfo| {
             let today = date(2026, 11, 20);
-            let asked = Asked { pool, set: None, may_join: true, turn: Turn::Today, today };
+            let asked = Asked { pool, set: None, may_join: true, turn: Turn::Night(today), today };
             asked.rank(m)
         };
         let order = [
@@ -463,7 +532,7 @@ mod tests {
     fn what_cannot_be_used_says_why() {
         let p = pool(Allocation::Strict, None, [0; 3]);
         let today = date(2026, 11, 20);
-        let asked = Asked { pool: &p, set: None, may_join: true, turn: Turn::Today, today };
+        let asked = Asked { pool: &p, set: None, may_join: true, turn: Turn::Night(today), today };
         let why = |m: MediumInfo| asked.rank(&m).unwrap_err();
         let own = |state| medium("x", Some("p"), state, 0);
         assert_eq!(why(own(MediumState::Full)), "is full");
@@ -506,7 +575,7 @@ mod tests {
         let day = 86_400_000_000;
         let today = local_date(100 * day);
         let set = Some(RotationSet::Daily);
-        let asked = |may_join| Asked { pool: &p, set, may_join, turn: Turn::Today, today };
+        let asked = |may_join| Asked { pool: &p, set, may_join, turn: Turn::Night(today), today };
         let of_set = |last_us, set| {
             let mut m = medium("x", Some("p"), MediumState::Appendable, last_us);
             m.management.rotation_set = set;
@@ -533,7 +602,7 @@ mod tests {
             m
         };
         let today = date(2026, 11, 20);
-        let mut ask = Ask::of(Turn::Today, ByDrive::AsItIs, today);
+        let mut ask = Ask::of(Turn::Night(today), ByDrive::AsItIs);
         let both = [of_set(1), of_set(2)];
         assert!(!ask.may_join(&p, &both));
         let after = |change: &dyn Fn(&mut MediumInfo)| {
@@ -568,9 +637,10 @@ mod tests {
             |turn, may_join, m: &MediumInfo| Asked { pool: &p, set, may_join, turn, today }.rank(m);
         let (due, failed) = (of_set(MediumState::Expired, 0), of_set(MediumState::Free, 1));
         let nobodys = medium("x", None, MediumState::Free, 0);
-        let ranks = [&nobodys, &failed, &due].map(|m| rank(Turn::Today, true, m).unwrap().unwrap());
+        let ranks =
+            [&nobodys, &failed, &due].map(|m| rank(Turn::Night(today), true, m).unwrap().unwrap());
         assert!(ranks.is_sorted() && ranks[1].0 >= BEHIND_BLANK, "{ranks:?}");
-        assert_eq!(rank(Turn::Today, false, &due), Ok(Some((2, 0))));
+        assert_eq!(rank(Turn::Night(today), false, &due), Ok(Some((2, 0))));
         // Nothing goes for what is copied off another one.
         let in_place = Turn::InPlaceOf(set);
         assert!(rank(in_place, true, &due).is_err());

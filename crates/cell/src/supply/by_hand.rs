@@ -157,7 +157,7 @@ impl Cell {
                 passed.retain(|(_, why)| *why != OUT_OF_REACH);
             }
             loop {
-                let enough = self.refuse_to_end_early(pool, by_drive, passed, count);
+                let enough = self.refuse_to_end_early(pool, turn, by_drive, passed, count);
                 match enough.and_then(|()| self.allocate(pool, turn, by_drive, passed, false)) {
                     Err(e) => queue.again(e, passed)?,
                     Ok(medium) => {

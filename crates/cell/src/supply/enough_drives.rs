@@ -63,8 +63,9 @@ impl Cell {
         let by_drive = ByDrive::of_backup(request.encrypt);
         let mut none = None;
         while !request.mirrors.is_empty() {
+            let would = self.allocate(pool, Turn::of_run(request.run_us), by_drive, passed, true);
             // Where there is none, whoever takes it says why.
-            let Ok(would) = self.allocate(pool, Turn::Today, by_drive, passed, true) else { break };
+            let Ok(would) = would else { break };
             let device: Address = would.device.parse()?;
             let written = std::iter::once(&device).chain(&request.mirrors);
             match refuse_too_few_drives(&self.devices, written) {

@@ -34,7 +34,7 @@ use crate::supply::seen::why_not;
 use crate::supply::unfit::{IS_FULL, PassedOver, Unfit, why_next, why_passed};
 
 /// Where the media of a session come from.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Supply {
     /// The pool that chooses them.
     pub pool: Option<String>,
@@ -56,7 +56,7 @@ impl Supply {
         let libraries = devices.into_iter().filter(|device| device.names_no_medium());
         Self {
             pool: pool.map(str::to_owned),
-            turn: Turn::Today,
+            turn: Turn::of_now(),
             libraries: libraries.cloned().collect(),
             drives_compress: None,
             by_drive: ByDrive::default(),

@@ -208,6 +208,7 @@ pub fn backup_request(source: &Path, medium: &Path) -> BackupRequest {
         name: Some("made".to_owned()),
         level: Some(capstan_cell::request::Level::Full),
         resume: false,
+        run_us: 0,
         dry_run: false,
         tags: vec![],
         keep: capstan_cell::request::Keep::default(),

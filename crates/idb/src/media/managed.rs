@@ -88,6 +88,8 @@ pub struct Holdings {
     pub sessions: u64,
     /// When the last of them was committed, in microseconds since 1970.
     pub last_us: Option<i64>,
+    /// When the last run began that wrote some of them, in microseconds since 1970.
+    pub run_us: Option<i64>,
 }
 
 impl Idb {
@@ -115,8 +117,10 @@ impl Idb {
         self.read(format_args!("look up medium {}", medium.short()), async |conn| {
             let row = sql::query(
                 "SELECT COUNT(*) AS segments, CAST(COALESCE(SUM(g.bytes), 0) AS BIGINT) AS bytes, \
-                 COUNT(DISTINCT g.session_id) AS sessions, MAX(g.committed_us) AS last_us \
+                 COUNT(DISTINCT g.session_id) AS sessions, MAX(g.committed_us) AS last_us, \
+                 MAX(COALESCE(s.run_us, s.started_us)) AS run_us \
                  FROM segment_places l JOIN segments g ON g.id = l.segment_id \
+                 LEFT JOIN sessions s ON s.id = g.session_id \
                  WHERE l.medium_id = $1",
             )
             .bind(medium.to_string())
@@ -127,6 +131,7 @@ impl Idb {
                 bytes: decode::count(&row, "bytes")?,
                 sessions: decode::count(&row, "sessions")?,
                 last_us: row.try_get("last_us")?,
+                run_us: row.try_get("run_us")?,
             })
         })
     }

@@ -1,5 +1,7 @@
 //! What was done: sessions, from their begin to their end or to the discovery that they died.
 
+use std::collections::HashMap;
+
 use capstan_format::id::{ObjectId, SessionId, VersionId};
 
 use crate::db::{Conn, Idb};
@@ -187,6 +189,17 @@ impl Idb {
         })
     }
 
+    /// When the runs began that wrote versions, in microseconds since 1970.
+    pub fn runs_of_versions(&self) -> Result<HashMap<VersionId, i64>> {
+        self.read(format_args!("list the sessions"), async |conn| {
+            let sql = "SELECT version_id, MIN(COALESCE(run_us, started_us)) AS run_us FROM sessions \
+                       WHERE kind = 'backup' AND version_id IS NOT NULL GROUP BY version_id";
+            let rows = sql::query(sql).fetch_all(conn).await?;
+            let of = |row: &Row| Ok((decode::parsed(row, "version_id")?, row.try_get("run_us")?));
+            rows.iter().map(of).collect()
+        })
+    }
+
     /// When each backup that completed was begun, in the order in which they were; also of those whose versions are gone, as long as
     /// they are on record. In microseconds since 1970.
     pub fn backup_times(&self) -> Result<Vec<i64>> {
@@ -335,6 +348,7 @@ fn merge(recorded: Session, found: &Session) -> Session {
         host: text(first.host, second.host),
         device: text(first.device, second.device),
         started_us: first.started_us,
+        run_us: first.run_us.or(second.run_us),
         ended_us: first.ended_us.or(second.ended_us),
         files: total(first.files, second.files),
         dirs: total(first.dirs, second.dirs),
@@ -360,15 +374,16 @@ async fn put_session(
     sql::query(
         "INSERT INTO sessions (id, kind, object_id, version_id, parent_id, status, host, device, \
          started_us, ended_us, files, dirs, bytes_read, bytes_written, tags, report, pid, boot_id, \
-         begin_order, order_known) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
-         $14, $15, $16, $17, $18, $19, $20) \
+         begin_order, order_known, run_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
+         $14, $15, $16, $17, $18, $19, $20, $21) \
          ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, object_id = excluded.object_id, \
          version_id = excluded.version_id, parent_id = excluded.parent_id, \
          status = excluded.status, host = excluded.host, device = excluded.device, \
          started_us = excluded.started_us, ended_us = excluded.ended_us, \
          files = excluded.files, dirs = excluded.dirs, bytes_read = excluded.bytes_read, \
          bytes_written = excluded.bytes_written, tags = excluded.tags, \
-         report = excluded.report, pid = excluded.pid, boot_id = excluded.boot_id",
+         report = excluded.report, pid = excluded.pid, boot_id = excluded.boot_id, \
+         run_us = excluded.run_us",
     )
     .bind(session.id.to_string())
     .bind(&session.kind)
@@ -390,6 +405,7 @@ async fn put_session(
     .bind(&session.birth)
     .bind(place)
     .bind(comes.is_known())
+    .bind(session.run_us)
     .execute(conn)
     .await?;
     Ok(())

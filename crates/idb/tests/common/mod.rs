@@ -71,6 +71,7 @@ pub fn session(n: u8, version: Option<u8>, status: Status) -> Session {
         host: "alpha".into(),
         device: "file:/mnt/backup".into(),
         started_us: 2_000 + i64::from(n),
+        run_us: None,
         ended_us: None,
         files: 0,
         dirs: 0,

@@ -35,7 +35,8 @@ impl Cell {
             let by_drive = ByDrive::of_backup(request.encrypt);
             let mut passed = Vec::new();
             self.pass_over_without_drive(pool, &request, &mut passed)?;
-            let medium = self.allocate(pool, Turn::Today, by_drive, &passed, true)?;
+            let medium =
+                self.allocate(pool, Turn::of_run(request.run_us), by_drive, &passed, true)?;
             request.device = medium.device.parse()?;
         }
         let log = SessionLog::new(observer);

@@ -352,6 +352,7 @@ impl Job<'_> {
             version: Some(label.version),
             parent: label.parent,
             tags: request.tags.clone(),
+            run_us: Some(request.run_us),
             ..begun(label.session, "backup", devices_of(request), label.started_us)
         };
         cell.begin_session(&session, Some(&version))?;

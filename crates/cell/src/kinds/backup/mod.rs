@@ -30,7 +30,7 @@ use crate::keys::keyring;
 use crate::media::{check_location, recorded, refuse_new_medium_of};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::request::{BackupRequest, Encrypt};
+use crate::request::{BackupRequest, Encrypt, Turn};
 use crate::session::{SessionLog, now_us};
 use crate::supply::tapes::Supply;
 use crate::supply::unfit::PassedOver;
@@ -215,7 +215,7 @@ fn refused(planned: Result<Planned<'_>>) -> CellError {
 fn supply_of(request: &BackupRequest) -> Supply {
     let devices = std::iter::once(&request.device).chain(&request.mirrors);
     let supply = Supply::of(request.pool.as_deref(), devices);
-    supply.encrypted(ByDrive::of_backup(request.encrypt))
+    supply.encrypted(ByDrive::of_backup(request.encrypt)).in_turn(Turn::of_run(request.run_us))
 }
 
 /// The devices that a backup writes to, as media have them recorded: by their whole paths, where they are there.

@@ -55,6 +55,7 @@ impl Cell {
         let session = Session {
             object: Some(object),
             tags: request.tags.clone(),
+            run_us: Some(request.run_us),
             ..begun(id, "backup", devices_of(request), started_us)
         };
         self.begin_session(&session, None)?;

@@ -119,7 +119,7 @@ impl Cell {
         let choice = Choice::but(passed);
         let member = match &to.pool {
             Some(pool) => {
-                return self.open_medium_of(pool, Turn::Today, wanted, &mut passed.to_vec());
+                return self.open_medium_of(pool, Turn::of_now(), wanted, &mut passed.to_vec());
             }
             None if to.device.names_no_medium() => {
                 return self.open_chosen(&to.device, wanted, &choice);

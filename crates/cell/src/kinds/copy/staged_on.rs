@@ -48,7 +48,7 @@ impl Target {
         match self {
             Self::Pool(pool, turn) => {
                 let is_of_set = match turn {
-                    Turn::Today => true,
+                    Turn::Night(_) => true,
                     Turn::InPlaceOf(set) => management.rotation_set == *set,
                 };
                 is_of_set && management.pool.as_ref() == Some(pool)

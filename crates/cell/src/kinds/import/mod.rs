@@ -635,6 +635,7 @@ impl Cell {
             host: names.map(|n| n.host.clone()).unwrap_or_default(),
             device: String::new(),
             started_us: label.started_us,
+            run_us: None,
             ended_us: end.map(|e| e.ended_us),
             files: end.map_or(0, |e| e.files),
             dirs: end.map_or(0, |e| e.dirs),

@@ -182,7 +182,7 @@ impl Cell {
         let device = request.pool.is_none().then_some(&request.device);
         device.map_or(Ok(()), |device| self.devices.refuse_no_drive(device))?;
         self.check_by_drive(ByDrive::of_copy(request.encrypt), device)?;
-        if request.turn == Turn::Today {
+        if matches!(request.turn, Turn::Night(_)) {
             self.refuse_sets(request.pool.as_deref(), &request.device, "staged")?;
         }
         match &request.pool {

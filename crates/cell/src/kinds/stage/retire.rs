@@ -281,7 +281,7 @@ impl Cell {
         // What a set keeps stays as long in the same set.
         let turn = match &pool {
             Some(pool) if own_pool.as_ref() == Some(pool) => self.turn_in_place_of(row.id, pool)?,
-            _ => Turn::Today,
+            _ => Turn::of_now(),
         };
         // What only its drive encrypted stays so, where there is a drive.
         let is_encrypted = self.drive_key_pairs(row.id)?.is_some();

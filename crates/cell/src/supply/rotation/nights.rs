@@ -14,8 +14,8 @@ use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::media::SetTurns;
 use crate::request::Turn;
-use crate::session::{host, now_us};
-use crate::supply::allocate::{Ask, local_date};
+use crate::session::host;
+use crate::supply::allocate::{Ask, local_date, was_written};
 use crate::supply::rotation::past_turns::OfSet;
 
 /// So many of the last nights of a set are looked at.
@@ -44,6 +44,7 @@ pub(in crate::supply) fn set_turns(
     media: &[OfSet],
     next: Vec<MediumId>,
     rows: &HashMap<VersionId, &PruneRow>,
+    runs: &HashMap<VersionId, i64>,
 ) -> SetTurns {
     let mut nights: BTreeMap<Date, Night> = BTreeMap::new();
     for of in media {
@@ -52,7 +53,8 @@ pub(in crate::supply) fn set_turns(
             if matches!(status, Status::Failed | Status::Running) {
                 continue;
             }
-            let night = nights.entry(local_date(row.version.created_us)).or_default();
+            let run_us = runs.get(&row.version.id).copied().unwrap_or(row.version.created_us);
+            let night = nights.entry(local_date(run_us)).or_default();
             night.media.insert(of.medium.id);
             night.lacked_one |= status == Status::Incomplete;
         }
@@ -97,23 +99,31 @@ impl Cell {
         Ok(coming)
     }
 
-    /// Why a session would find fewer than so many media of a pool one after the other, and how many it would find. Nothing is loaded
-    /// for it.
+    /// Why a session would find fewer than so many media of a pool one after the other, and how many it would find; without those beyond
+    /// the number of its set, or with them (`goes_beyond`). Nothing is loaded for it.
     pub(in crate::supply) fn lacks_medium(
         &self,
         pool: &Pool,
         mut ask: Ask,
         count: usize,
+        goes_beyond: bool,
     ) -> Result<Option<(usize, CellError)>> {
-        let set = ask.turn.set(pool, ask.today);
+        let set = ask.turn.set(pool);
         let turns = if count > 1 { self.turns_of_set(pool, set)? } else { SetTurns::default() };
         let size = set.map_or(0, |set| pool.size_of(set) as usize);
         let is_complete = match set.filter(|_| count > 1) {
             Some(set) => self.had_all(&pool.name, set, pool.size_of(set))?,
             None => false,
         };
-        let (mut blanks, mut in_turn) = (0, 0);
-        for had in 0..count {
+        let has_begun = match set.filter(|_| count > 1) {
+            Some(set) => {
+                let media = self.media_list(Some(&pool.name))?;
+                media.iter().any(|m| was_written(m, set, ask.today))
+            }
+            None => false,
+        };
+        let (mut had, mut blanks, mut in_turn) = (0, 0, 0);
+        while had < count {
             if had > 0 && (is_complete || turns.media + ask.joined >= size) {
                 ask.foreseen = turns.next.iter().take(in_turn + 1).copied().collect();
             }
@@ -134,9 +144,15 @@ impl Cell {
                     ask.joined += usize::from(!is_of_set);
                     ask.passed.push((id, "is written before it".to_owned()));
                 }
+                // A night that has begun takes one beyond the number of its set.
+                (Some(Err(_)), None) if goes_beyond && (has_begun || had > 0) && !ask.beyond => {
+                    ask.beyond = true;
+                    continue;
+                }
                 (Some(Err(e)), None) => return Ok(Some((had, e))),
                 (None, None) => return Ok(None),
             }
+            (had, ask.beyond) = (had + 1, false);
         }
         Ok(None)
     }
@@ -146,6 +162,7 @@ impl Cell {
     pub(crate) fn refuse_to_end_early(
         &self,
         name: &str,
+        turn: Turn,
         by_drive: ByDrive,
         passed: &[(MediumId, &'static str)],
         count: usize,
@@ -153,8 +170,8 @@ impl Cell {
         if count < 2 {
             return Ok(());
         }
-        let ask = Ask::of(Turn::Today, by_drive, local_date(now_us())).but(passed);
-        match self.lacks_medium(&self.pool(name)?, ask, count)? {
+        let ask = Ask::of(turn, by_drive).but(passed);
+        match self.lacks_medium(&self.pool(name)?, ask, count, true)? {
             Some((had, CellError::NoMedium(why))) if had > 0 => Err(CellError::NoMedium(format!(
                 "its last backups took {count} media each, and only {had} can be written now, so nothing is begun: {why}"
             ))),
@@ -162,11 +179,11 @@ impl Cell {
         }
     }
 
-    /// How many media each of the last backups of these objects took in today's set of a pool, at least; of those that are written together as
+    /// How many media each of the last backups of these objects took in the set of a pool whose turn it is, at least; of those that are written together as
     /// many as one of them.
-    pub(crate) fn media_a_backup(&self, name: &str, names: &[String]) -> Result<usize> {
+    pub(crate) fn media_a_backup(&self, name: &str, turn: Turn, names: &[String]) -> Result<usize> {
         let pool = self.pool(name)?;
-        let Some(set) = Turn::Today.set(&pool, local_date(now_us())) else { return Ok(1) };
+        let Some(set) = turn.set(&pool) else { return Ok(1) };
         let mut of_set = HashSet::new();
         for medium in self.idb.media()? {
             let of = self.idb.management(medium.id)?;

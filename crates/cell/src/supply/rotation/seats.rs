@@ -182,7 +182,7 @@ impl Cell {
         let set = self.set_of_medium(medium)?.map(|(_, set)| set);
         Ok(match self.rotating()?.contains_key(pool) {
             true => Turn::InPlaceOf(set),
-            false => Turn::Today,
+            false => Turn::of_now(),
         })
     }
 

@@ -18,18 +18,17 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, SegmentId, VersionId};
-use capstan_idb::{Management, Medium, Pool, PruneRow, RotationSet, Status};
-use jiff::civil::Date;
-use jiff::{Timestamp, ToSpan};
+use capstan_idb::{Management, Medium, Pool, PruneRow, Status};
+use jiff::ToSpan;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};
-use crate::media::{Keeps, Lasts, MediumInfo, is_worm};
+use crate::media::{Keeps, Lasts, is_worm};
 use crate::reading::version::VersionView;
 use crate::request::Turn;
 use crate::session::now_us;
-use crate::supply::allocate::{Ask, local_date, set_of};
+use crate::supply::allocate::{Ask, local_date, set_of, was_written};
 use crate::supply::rotation::nights::set_turns;
 use crate::supply::rotation::past_turns::{MediaOfSets, OfSet, SetName};
 use crate::supply::rotation::seats::Seats;
@@ -68,6 +67,7 @@ impl Cell {
         let rows = self.idb.prune_rows()?;
         let by_id: HashMap<VersionId, &PruneRow> =
             rows.iter().map(|row| (row.version.id, row)).collect();
+        let runs = self.idb.runs_of_versions()?;
         let (pools, sets) = (self.rotating()?, self.media_of_sets()?);
         let mut complete: BTreeSet<SetName> = BTreeSet::new();
         for (name @ (pool, set), media) in &sets {
@@ -127,7 +127,7 @@ impl Cell {
             if complete.contains(&name) {
                 lasts.due.extend(next_of(&in_turn_of_set));
             }
-            let turns = set_turns(&media, in_order(&in_turn_of_set), &by_id);
+            let turns = set_turns(&media, in_order(&in_turn_of_set), &by_id, &runs);
             lasts.sets.insert(name, turns);
         }
         Ok(lasts)
@@ -301,14 +301,18 @@ impl Cell {
                 continue;
             }
             let count = self.turns_of_set(pool, Some(set))?.a_night;
-            let ask = Ask::of(Turn::Today, ByDrive::AsItIs, day);
-            match self.lacks_medium(pool, ask, count)? {
+            let ask = || Ask::of(Turn::Night(day), ByDrive::AsItIs);
+            match self.lacks_medium(pool, ask(), count, false)? {
                 Some((0, CellError::NoMedium(why))) => {
                     return Ok(Some(format!("the next run, of {day}, finds no medium: {why}")));
                 }
                 Some((had, CellError::NoMedium(why))) => {
+                    let then = match self.lacks_medium(pool, ask(), count, true)? {
+                        None => "; without that it takes a free one beyond the number of its set",
+                        Some(_) => "",
+                    };
                     return Ok(Some(format!(
-                        "the next run, of {day}, finds {had} of the {count} media that a night of its {set} set took lately: {why}"
+                        "the next run, of {day}, finds {had} of the {count} media that a night of its {set} set took lately: {why}{then}"
                     )));
                 }
                 _ => {}
@@ -316,12 +320,6 @@ impl Cell {
         }
         self.lacks_seats(pool, &media)
     }
-}
-
-/// Whether a session of that day wrote to a medium of a set.
-fn was_written(m: &MediumInfo, set: RotationSet, day: Date) -> bool {
-    let last = m.holdings.last_us.filter(|us| Timestamp::from_microsecond(*us).is_ok());
-    m.management.rotation_set == Some(set) && last.is_some_and(|us| local_date(us) == day)
 }
 
 #[cfg(test)]

@@ -349,7 +349,7 @@ impl<'c> Judge<'c> {
         // Other tapes of it may have left already.
         let state = info.state_inside;
         let is_of_set = info.management.rotation_set.is_some();
-        let day = info.holdings.last_us.map(local_date).filter(|_| is_of_set);
+        let day = info.holdings.run_us.map(local_date).filter(|_| is_of_set);
         let place = what.tape.as_ref().and_then(|tape| tape.place);
         takes_no_more(state, place, day.is_some_and(|day| day != self.today))
     }

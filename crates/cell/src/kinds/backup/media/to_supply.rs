@@ -38,6 +38,7 @@ struct ToSupply<'a> {
     reports: Vec<Option<Result<Report>>>,
     /// The pool, if there is one whose media are chosen.
     pool: Option<String>,
+    turn: Turn,
     by_drive: ByDrive,
     dry_run: bool,
     /// Media that are not chosen.
@@ -96,6 +97,7 @@ impl Cell {
             going: (0..requests.len()).collect(),
             reports: requests.iter().map(|_| None).collect(),
             pool: first.pool.clone(),
+            turn: Turn::of_run(first.run_us),
             by_drive: ByDrive::of_backup(first.encrypt),
             dry_run: first.dry_run,
             passed: Vec::new(),
@@ -172,17 +174,19 @@ impl ToSupply<'_> {
     }
 
     fn allocate(&mut self, name: &str) -> Result<Medium> {
-        let turn = Turn::Today;
         if let Some(request) = self.requests.first() {
             self.cell.pass_over_without_drive(name, request, &mut self.passed)?;
         }
         if self.dry_run {
-            return self.cell.allocate(name, turn, self.by_drive, &self.passed, true);
+            return self.cell.allocate(name, self.turn, self.by_drive, &self.passed, true);
         }
-        let count =
-            if self.has_begun() { 1 } else { self.cell.media_a_backup(name, &self.names)? };
+        let count = if self.has_begun() {
+            1
+        } else {
+            self.cell.media_a_backup(name, self.turn, &self.names)?
+        };
         let (passed, queue) = (&mut self.passed, &mut self.queue);
-        self.cell.allocate_or_wait(name, turn, self.by_drive, passed, queue, count)
+        self.cell.allocate_or_wait(name, self.turn, self.by_drive, passed, queue, count)
     }
 
     /// Writes what goes on to what was chosen.

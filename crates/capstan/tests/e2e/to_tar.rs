@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::support::{Lab, noise, wait_for};
+use crate::support::{Lab, finish, noise, wait_for};
 
 #[test]
 fn a_reader_that_does_not_read_does_not_keep_it_from_ending() {
@@ -123,4 +123,23 @@ fn further_names_come_whole_where_the_first_does_not() {
             assert_eq!(same, "", "{options:?}");
         }
     }
+}
+
+#[test]
+fn an_archive_to_a_closed_standard_output_is_refused() {
+    let lab = Lab::new();
+    lab.file("tree/f", "text");
+    lab.backed_up(["tree", "--to", "m", "--name", "t"]);
+    let restore = |to: &str| {
+        let mut shell = lab.program("sh");
+        let capstan = env!("CARGO_BIN_EXE_capstan");
+        let home = lab.path("home");
+        let line = format!("'{capstan}' --home '{}' restore t --to-tar - {to}", home.display());
+        finish(shell.args(["-c", &line]))
+    };
+    let closed = restore(">&-");
+    assert_eq!(closed.code, 2, "{}", closed.stderr);
+    assert!(closed.stderr.contains("standard output is closed"), "{}", closed.stderr);
+    restore(">/dev/null").ok();
+    restore("| tar -t >/dev/null").ok();
 }

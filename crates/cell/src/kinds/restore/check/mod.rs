@@ -244,7 +244,9 @@ pub(in crate::kinds::restore) fn open_archive<'a>(
     request: &RestoreRequest,
     stop: &'a Stop,
 ) -> Result<Box<dyn Write + 'a>> {
-    let RestoreTo::Tar(Some(path)) = &request.to else { return Ok(Box::new(Outgoing { stop })) };
+    let RestoreTo::Tar(Some(path)) = &request.to else {
+        return Ok(Box::new(Outgoing::open(stop)?));
+    };
     let file = File::create(path).map_err(|e| {
         CellError::BadInput(format!(
             "cannot create the archive {}: {}; name a file in a directory that exists and in which you may write",

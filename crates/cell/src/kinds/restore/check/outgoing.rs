@@ -1,11 +1,14 @@
 //! An archive on its way out through standard output. Whoever reads a pipe may stop reading it: then a stop ends the writing.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use capstan_disk_agent::linux::wait::writable;
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, makedev};
 
+use crate::error::{CellError, Result};
 use crate::observe::Stop;
 
 /// How long a reader is waited for between two looks at whether to go on.
@@ -15,7 +18,30 @@ const PIECE: usize = 4096;
 
 /// Standard output, until a session is stopped.
 pub(in crate::kinds::restore) struct Outgoing<'a> {
-    pub stop: &'a Stop,
+    stop: &'a Stop,
+}
+
+impl<'a> Outgoing<'a> {
+    /// Standard output. An error where whoever started the program closed it.
+    pub fn open(stop: &'a Stop) -> Result<Self> {
+        if is_closed(rustix::stdio::stdout()) {
+            return Err(CellError::BadInput(
+                "standard output is closed, so nobody would get the archive; send it into a file or a pipe".to_owned(),
+            ));
+        }
+        Ok(Self { stop })
+    }
+}
+
+/// Whether a standard stream was closed when the program began: then the runtime opened `/dev/null` there, to read and write. Who redirects to it
+/// opens it for one of them.
+fn is_closed(stream: impl AsFd) -> bool {
+    let both = fcntl_getfl(&stream).is_ok_and(|flags| flags.contains(OFlags::RDWR));
+    let null = fstat(&stream).is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+            && stat.st_rdev == makedev(1, 3)
+    });
+    both && null
 }
 
 impl Write for Outgoing<'_> {

@@ -10,7 +10,7 @@ use capstan_idb::Object;
 
 use crate::Cell;
 use crate::error::Result;
-use crate::kinds::import;
+use crate::kinds::import::names::names;
 
 impl Cell {
     /// The objects of which no name is known, as it is encrypted.
@@ -64,7 +64,7 @@ impl Cell {
                     let label = stream.label.as_ref().map(|label| &label.session);
                     label.is_some_and(|label| label.object == object.id)
                 });
-                let opened = own.filter_map(|stream| import::names(stream, keys).ok()).next();
+                let opened = own.filter_map(|stream| names(stream, keys).ok()).next();
                 if opened.is_some() {
                     return Ok(opened);
                 }

@@ -10,7 +10,7 @@ use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Management, Medium};
 
-use super::changed::ON_IT;
+use super::changed::ways::ON_IT;
 use super::{shown, tape_name};
 use crate::Cell;
 use crate::error::{CellError, Result};

@@ -34,7 +34,7 @@ use capstan_idb::{Holdings, Idb, Management, Medium, Segment};
 use capstan_tape::Media;
 use capstan_tape::changer::Place;
 
-pub(crate) use self::changed::Taken;
+pub(crate) use self::changed::taken::Taken;
 pub use self::condition::{Condition, Limits, limits_of};
 pub(crate) use self::failure::WriteFailure;
 use self::hosts::look_here;

@@ -13,7 +13,7 @@ use capstan_idb::{Claim, Management, Medium, Object, torn};
 
 use crate::Cell;
 use crate::error::Result;
-use crate::media::changed::ways;
+use crate::media::changed::ways::ways;
 use crate::media::gone::Gone;
 use crate::media::out::{is_on_purpose, vanished};
 use crate::media::{Libraries, other_host, shown, tape_away, tape_name};

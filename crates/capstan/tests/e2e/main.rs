@@ -75,6 +75,7 @@ mod linked_paths;
 mod listing;
 mod long_names;
 mod lost_names;
+mod lost_parts;
 mod machine;
 mod mail;
 mod media;

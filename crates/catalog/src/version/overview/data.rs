@@ -35,9 +35,18 @@ impl Overview {
             return false;
         }
         let parts = e.extents.iter().filter(|x| x.kind == ExtentKind::Parts);
-        let parts: u64 = parts.map(|x| x.len).sum();
+        let parts = parts.fold(self.goes_on(row), |sum, x| sum.saturating_add(x.len));
         let there = self.parts_of(row).fold(0_u64, |sum, p| sum.saturating_add(p.len));
         parts == 0 || there >= parts
+    }
+
+    /// How many of the bytes that begin with the row lie behind its segment: rows of parts say where. Where those are lost, nobody finds
+    /// the bytes, though they are on media.
+    fn goes_on(&self, row: &Row) -> u64 {
+        let end = row.start.saturating_add(row.entry.logical_len());
+        let spans = self.spans.get(&row.data.stream).map(Vec::as_slice).unwrap_or_default();
+        let of_row = spans.iter().map(|span| span.1).filter(|to| *to > row.start).min();
+        of_row.map_or(0, |to| end.saturating_sub(to))
     }
 
     /// The file's length as far as media bear it out: all that the row says where all of it is on media, else up to the last

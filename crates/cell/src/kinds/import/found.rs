@@ -35,7 +35,7 @@ pub(super) struct Imports {
 }
 
 /// What a segment has of a stream.
-struct Span {
+pub struct Span {
     /// Logical begin and end.
     range: (u64, u64),
     version: VersionId,

@@ -69,6 +69,7 @@ mod labels;
 mod lacking_copies;
 mod lacking_paths;
 mod last_states;
+mod last_not_whole;
 mod leases;
 mod library;
 mod linked_paths;

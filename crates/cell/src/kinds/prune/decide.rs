@@ -354,9 +354,12 @@ impl Asked<'_> {
         if self.is_of_set(row) {
             return (!self.in_turn).then_some("its rotation set keeps it");
         }
-        if self.rules.is_empty() {
-            let by_rules = row.keeping.protection == Protection::Rules;
-            return by_rules.then_some("no keep rule is given");
+        if self.rules.is_empty() && row.keeping.protection == Protection::Rules {
+            return Some("no keep rule is given");
+        }
+        // What a backup has not come to the end of goes by that alone, as messages advise where its room is wanted.
+        if self.rules.is_empty() && !is_complete(row) {
+            return None;
         }
         let newer = last.is_some_and(|last| last < index);
         let has_data = !row.version.null_device;

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::rotation::Nights;
 use crate::rotation_faults::{day, media, office};
 
@@ -157,4 +159,25 @@ fn a_tape_that_is_moved_to_a_slower_set_is_said_to_keep_what_it_holds_for_longer
     assert!(moved.code == 0 && moved.stderr.contains(words), "{}", moved.stderr);
     let back = nights.run(day(0), 23, "media move V00001L9 --pool office --set daily");
     assert!(back.code == 0 && !back.stderr.contains("is kept"), "{}", back.stderr);
+}
+
+/// A clock that was behind, or ahead, in one night or for several: tapes are written in the order in which they were written before.
+#[test]
+fn a_clock_that_is_wrong_changes_no_turn() {
+    for (from, to, days) in [(4, 5, -400), (4, 8, -400), (4, 5, 30)] {
+        let nights = office(3, "daily=3", true);
+        let mut written = Vec::new();
+        for n in 0..12 {
+            nights.lab.file("data/numbers", n.to_string());
+            let wrong = if (from..to).contains(&n) { days } else { 0 };
+            let run = nights.run(day(n + wrong), 22, "run office.toml --json");
+            assert!(matches!(run.code, 0 | 3), "night {n}: {}{}", run.stdout, run.stderr);
+            let report: Value = serde_json::from_str(&run.stdout).unwrap();
+            let media = report["sessions"][0]["media"].as_array().unwrap();
+            written.push(media[0].as_str().unwrap().to_owned());
+        }
+        for n in 3..12 {
+            assert_eq!(written[n], written[n - 3], "by {days} days: {written:?}");
+        }
+    }
 }

@@ -352,8 +352,8 @@ impl Asked<'_> {
         if !turn && !self.may_join {
             return Ok(None);
         }
-        let last = m.holdings.last_us.unwrap_or(m.management.first_us);
-        let (first, begun) = (m.management.first_us, m.holdings.run_us.unwrap_or(last));
+        let (first, last) = (m.management.first_us, m.holdings.last_order.unwrap_or(0));
+        let begun = m.holdings.run_us.or(m.holdings.last_us).unwrap_or(first);
         // What was written last to it was all that it took: it is tried again where there is no other.
         let is_last = turn && self.set.is_some() && has_failed(m);
         // Nothing goes for what is copied.
@@ -469,7 +469,11 @@ mod tests {
                 hosts: Vec::new(),
             },
             management: Management { pool: pool.map(str::to_owned), ..Management::default() },
-            holdings: Holdings { last_us: Some(last_us), ..Holdings::default() },
+            holdings: Holdings {
+                last_us: Some(last_us),
+                last_order: Some(last_us),
+                ..Holdings::default()
+            },
             host: None,
             state,
             state_inside: state,

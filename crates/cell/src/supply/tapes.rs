@@ -234,7 +234,7 @@ impl Cell {
             return Ok(((4, 0), Some(format!("is in pool {pool}"))));
         }
         let rank = match info.state {
-            MediumState::Appendable => (0, -info.holdings.last_us.unwrap_or(0)),
+            MediumState::Appendable => (0, -info.holdings.last_order.unwrap_or(0)),
             _ => (1, place as i64),
         };
         let why = match crate::supply::usable::unusable(info) {

@@ -90,6 +90,8 @@ pub struct Holdings {
     pub last_us: Option<i64>,
     /// When the last run began that wrote some of them, in microseconds since 1970.
     pub run_us: Option<i64>,
+    /// Where the last of these sessions comes in the order in which sessions were begun, whatever the clock said then.
+    pub last_order: Option<i64>,
 }
 
 impl Idb {
@@ -118,7 +120,7 @@ impl Idb {
             let row = sql::query(
                 "SELECT COUNT(*) AS segments, CAST(COALESCE(SUM(g.bytes), 0) AS BIGINT) AS bytes, \
                  COUNT(DISTINCT g.session_id) AS sessions, MAX(g.committed_us) AS last_us, \
-                 MAX(COALESCE(s.run_us, s.started_us)) AS run_us \
+                 MAX(COALESCE(s.run_us, s.started_us)) AS run_us, MAX(s.begin_order) AS last_order \
                  FROM segment_places l JOIN segments g ON g.id = l.segment_id \
                  LEFT JOIN sessions s ON s.id = g.session_id \
                  WHERE l.medium_id = $1",
@@ -132,6 +134,7 @@ impl Idb {
                 sessions: decode::count(&row, "sessions")?,
                 last_us: row.try_get("last_us")?,
                 run_us: row.try_get("run_us")?,
+                last_order: row.try_get("last_order")?,
             })
         })
     }

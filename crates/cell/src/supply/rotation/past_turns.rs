@@ -22,8 +22,8 @@ pub(in crate::supply) type MediaOfSets = BTreeMap<SetName, Vec<OfSet>>;
 /// A medium of a rotation set.
 #[derive(Debug, Clone)]
 pub(in crate::supply) struct OfSet {
-    /// When it was written last.
-    pub last_us: i64,
+    /// Where the session that wrote it last comes in the order in which they were begun: no clock decides on turns.
+    pub last: i64,
     /// The medium.
     pub medium: Medium,
     /// Whether it is written in its turn at all.
@@ -45,8 +45,8 @@ pub(in crate::supply) struct PastTurns {
 
 /// Those media of a set that are written no more and whose turn would have come: all that are have been written since.
 fn past_of(media: &[OfSet]) -> impl Iterator<Item = MediumId> {
-    let first = media.iter().filter(|of| of.takes).map(|of| of.last_us).min();
-    let is_past = move |of: &&OfSet| !of.takes && first.is_some_and(|first| of.last_us < first);
+    let first = media.iter().filter(|of| of.takes).map(|of| of.last).min();
+    let is_past = move |of: &&OfSet| !of.takes && first.is_some_and(|first| of.last < first);
     media.iter().filter(is_past).map(|of| of.medium.id)
 }
 
@@ -113,7 +113,7 @@ impl Cell {
 mod tests {
     use super::*;
 
-    fn of(n: u8, last_us: i64, takes: bool) -> OfSet {
+    fn of(n: u8, last: i64, takes: bool) -> OfSet {
         let medium = Medium {
             id: MediumId([n; 16]),
             label: n.to_string(),
@@ -122,7 +122,7 @@ mod tests {
             created_us: 0,
             hosts: Vec::new(),
         };
-        OfSet { last_us, medium, takes, versions: Vec::new() }
+        OfSet { last, medium, takes, versions: Vec::new() }
     }
 
     #[test]

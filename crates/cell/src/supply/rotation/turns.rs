@@ -143,7 +143,7 @@ impl Cell {
             let of = self.idb.management(medium.id)?;
             let Some(name) = of.pool.zip(of.rotation_set) else { continue };
             let of = OfSet {
-                last_us: self.idb.holdings(medium.id)?.last_us.unwrap_or(i64::MIN),
+                last: self.idb.holdings(medium.id)?.last_order.unwrap_or(i64::MIN),
                 takes: self.takes_turns(&medium)?,
                 versions: self.idb.versions_on_medium(medium.id)?,
                 medium,
@@ -151,7 +151,7 @@ impl Cell {
             sets.entry(name).or_default().push(of);
         }
         for media in sets.values_mut() {
-            media.sort_unstable_by_key(|of| (of.last_us, of.medium.id.0));
+            media.sort_unstable_by_key(|of| (of.last, of.medium.id.0));
         }
         Ok(sets)
     }

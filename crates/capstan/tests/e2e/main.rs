@@ -25,6 +25,7 @@ mod copy;
 mod damage_beside;
 mod damaged;
 mod damaged_full_tape;
+mod dead_chains;
 mod differences;
 mod documents;
 mod drill;

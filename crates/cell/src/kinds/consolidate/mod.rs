@@ -30,7 +30,7 @@ use capstan_idb::Version;
 use self::run::Run;
 use self::target::NO_ROOM;
 pub(crate) use self::target::To;
-pub(crate) use self::weigh::weigh;
+pub(crate) use self::weigh::{Weight, weigh};
 pub(crate) use self::whole::refuse_lacking;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;

@@ -71,7 +71,7 @@ impl Cell {
                 continue;
             }
             let view = VersionView::open(self, from)?;
-            if self.is_in_the_way(&base, &view)? || self.only_device(&view)?.is_none() {
+            if self.hinder_of(&base, &view)?.is_some() || self.only_device(&view)?.is_none() {
                 continue;
             }
             drop(view);

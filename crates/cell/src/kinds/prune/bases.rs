@@ -18,8 +18,11 @@ use super::room::{needed_for, room_at};
 use super::{PruneRequest, Pruned, PrunedVersion};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
-use crate::kinds::consolidate::{Consolidated, To};
-use crate::kinds::prune::plan::{Base, Bases, ConsolidatedBase, Lack, Plan, UnconsolidatedBase};
+use crate::kinds::consolidate::{Consolidated, To, Weight, weigh};
+use crate::kinds::prune::hindered::Hinder;
+use crate::kinds::prune::plan::{
+    Base, Bases, ConsolidatedBase, Lack, Plan, Planned, UnconsolidatedBase,
+};
 use crate::media::is_elsewhere;
 use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
@@ -100,8 +103,11 @@ impl Cell {
             let object = self.idb.object(base.version.object)?;
             let (name, host) = object.map(|o| (o.name, o.host)).unwrap_or_default();
             match self.plan_base(&base, (&name, &host), &outlook) {
-                Ok(Some(plan)) => of.plans.push(plan),
-                Ok(None) => of.stay.push(base),
+                Ok(Planned::Consolidate(plan)) => of.plans.push(*plan),
+                Ok(Planned::Stay(said)) => {
+                    of.hindered.extend(said);
+                    of.stay.push(base);
+                }
                 Err(e) => of.fail(base, (name, host), Lack::from(&e)),
             }
         }
@@ -109,34 +115,16 @@ impl Cell {
         Ok(of)
     }
 
-    /// Whether a base cannot be replaced now, whatever it has on media.
-    pub(super) fn is_in_the_way(&self, base: &Base, view: &VersionView<'_>) -> Result<bool> {
-        // A restore that runs may have found out already what it reads.
-        if self.idb.is_in_use(base.version.object)? {
-            return Ok(true);
+    fn plan_base(&self, base: &Base, of: (&str, &str), outlook: &Outlook<'_>) -> Result<Planned> {
+        let view = VersionView::open(self, base.version.id)?;
+        if let Some(hinder) = self.hinder_of(base, &view)? {
+            return Ok(Planned::Stay(self.hindered(base, of, hinder, &|| Ok(None), outlook)?));
         }
-        // Without its keys nobody can say what is dead.
-        let is_closed = view.encrypted && !self.secrets.are_given();
-        Ok(is_closed || !self.opens_unasked(view)?)
-    }
-
-    fn plan_base(
-        &self,
-        base: &Base,
-        (name, host): (&str, &str),
-        outlook: &Outlook<'_>,
-    ) -> Result<Option<Plan>> {
-        let mut view = VersionView::open(self, base.version.id)?;
-        let Some((medium, to)) = self.only_device(&view)? else { return Ok(None) };
-        if self.is_in_the_way(base, &view)? {
-            return Ok(None);
-        }
-        // As the consolidation will: what does not open is taken over whole, and takes more room.
-        if self.add_keys(&mut view, true).is_err() {
-            view = VersionView::open(self, base.version.id)?;
-            self.add_keys(&mut view, false)?;
-        }
-        let weight = crate::kinds::consolidate::weigh(&view)?;
+        let Some((medium, to)) = self.only_device(&view)? else {
+            let takes = || Ok(Some(self.weigh_base(base)?.takes));
+            return Ok(Planned::Stay(self.hindered(base, of, Hinder::Media, &takes, outlook)?));
+        };
+        let weight = self.weigh_base(base)?;
         let least = match self.free_if_full(medium, base.version.object, (0, 0))? {
             Some(_) => DEAD_PERCENT_FULL,
             None => DEAD_PERCENT,
@@ -144,8 +132,9 @@ impl Cell {
         let is_worth_it = weight.dead_percent() >= least
             || self.is_due(base, (medium, &to), weight.takes, outlook)?;
         if !is_worth_it {
-            return Ok(None);
+            return Ok(Planned::Stay(None));
         }
+        let (name, host) = of;
         let of = ConsolidatedBase {
             name: name.to_owned(),
             session: base.session.clone(),
@@ -153,7 +142,19 @@ impl Cell {
             by: None,
             takes_bytes: weight.takes,
         };
-        Ok(Some(Plan { base: base.clone(), of, host: host.to_owned(), medium, to }))
+        let host = host.to_owned();
+        let plan = Plan { base: base.clone(), of, host, medium, to };
+        Ok(Planned::Consolidate(Box::new(plan)))
+    }
+
+    fn weigh_base(&self, base: &Base) -> Result<Weight> {
+        let mut view = VersionView::open(self, base.version.id)?;
+        // As the consolidation will: what does not open is taken over whole, and takes more room.
+        if self.add_keys(&mut view, true).is_err() {
+            view = VersionView::open(self, base.version.id)?;
+            self.add_keys(&mut view, false)?;
+        }
+        weigh(&view)
     }
 
     /// Whether a chain is to be consolidated though little of it is dead: later there would be no room for its full, or there is none
@@ -170,13 +171,13 @@ impl Cell {
             return Ok(false);
         }
         // At least half of what the next backup takes comes back: what only grows is not helped so.
-        let chain: u64 = base.versions().map(|version| outlook.bytes(version, medium)).sum();
+        let chain: u64 = base.versions().map(|version| outlook.bytes(version, &[medium])).sum();
         let gain = chain.saturating_sub(takes);
-        if gain == 0 || gain < outlook.growth_of(object, medium) / 2 {
+        if gain == 0 || gain < outlook.growth_of(object, &[medium]) / 2 {
             return Ok(false);
         }
         let Some(free) = room_at(to) else { return Ok(false) };
-        Ok(outlook.room(medium, free, needed_for(takes)) != Room::Lasts)
+        Ok(outlook.room(&[medium], free, needed_for(takes)) != Room::Lasts)
     }
 
     /// What a dry run says of plans, where `gone` is what goes without them: those that have the room are done, and what is
@@ -297,7 +298,8 @@ impl Cell {
                 pruned.freed_bytes = pruned.freed_bytes.saturating_sub(*bytes);
             }
         }
-        for (_, failed) in &bases.failed {
+        let said = bases.failed.iter().map(|(_, failed)| failed).chain(&bases.hindered);
+        for failed in said {
             let session = failed.session.get(..8).unwrap_or_default();
             let text = format!(
                 "{}@{session} was not consolidated, so all that it builds on stays: {}",
@@ -328,7 +330,8 @@ impl Cell {
             }
         }
         pruned.consolidated = bases.done;
-        pruned.unconsolidated = bases.failed.into_iter().map(|(_, failed)| failed).collect();
+        let failed = bases.failed.into_iter().map(|(_, failed)| failed);
+        pruned.unconsolidated = failed.chain(bases.hindered).collect();
         Ok(())
     }
 

@@ -7,6 +7,7 @@ mod asked;
 mod bases;
 mod decide;
 mod foresee;
+mod hindered;
 mod outlook;
 mod plan;
 mod removed;

@@ -1,7 +1,7 @@
 //! How long the room on a medium lasts: what a prune gives back there, what each further backup takes, and whether there will be
 //! room for a new full later.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{ExpiredSegment, PruneRow};
@@ -50,9 +50,9 @@ impl<'a> Outlook<'a> {
         Self { rows, sizes, back }
     }
 
-    /// Bytes that this prune gives back on a medium without any consolidation.
-    pub fn back(&self, medium: MediumId) -> u64 {
-        self.back.get(&medium).copied().unwrap_or(0)
+    /// Bytes that this prune gives back on media without any consolidation.
+    pub fn back(&self, media: &[MediumId]) -> u64 {
+        media.iter().filter_map(|medium| self.back.get(medium)).sum()
     }
 
     /// Whether the next backup of the object builds on a version: a chain on which only older ones build goes by itself.
@@ -63,32 +63,43 @@ impl<'a> Outlook<'a> {
         })
     }
 
-    /// Bytes that the next backup of an object takes on a medium: as many as the largest of the last ones. The first of all is none
+    /// Bytes that the next backup of an object takes on media: as many as the largest of the last ones. The first of all is none
     /// of them, and neither are synthetic fulls.
-    pub fn growth_of(&self, object: ObjectId, medium: MediumId) -> u64 {
+    pub fn growth_of(&self, object: ObjectId, media: &[MediumId]) -> u64 {
         let of = self.rows.iter().filter(|row| row.version.object == object);
         let written: Vec<&PruneRow> = of.filter(|row| row.version.stands_for.is_none()).collect();
         let is_first = |at: usize| at + 1 == written.len() && written[at].version.base.is_none();
         let last = (0..written.len().min(LOOKED_BACK)).filter(|at| !is_first(*at));
-        last.map(|at| self.bytes(written[at].version.id, medium)).max().unwrap_or(0)
+        last.map(|at| self.bytes(written[at].version.id, media)).max().unwrap_or(0)
     }
 
-    /// Bytes that the next backups of all objects take on a medium, one of each.
-    pub fn growth(&self, medium: MediumId) -> u64 {
+    /// Bytes that the next backups of all objects take on media, one of each.
+    pub fn growth(&self, media: &[MediumId]) -> u64 {
         let mut objects: Vec<ObjectId> = self.rows.iter().map(|row| row.version.object).collect();
         objects.dedup();
-        objects.into_iter().map(|object| self.growth_of(object, medium)).sum()
+        objects.into_iter().map(|object| self.growth_of(object, media)).sum()
     }
 
-    /// Bytes that a version has on a medium.
-    pub fn bytes(&self, version: VersionId, medium: MediumId) -> u64 {
+    /// Bytes that a version has on media.
+    pub fn bytes(&self, version: VersionId, media: &[MediumId]) -> u64 {
         let of = self.sizes.get(&version).into_iter().flatten();
-        of.filter(|(id, ..)| *id == medium).map(|(_, _, bytes)| bytes).sum()
+        of.filter(|(id, ..)| media.contains(id)).map(|(_, _, bytes)| bytes).sum()
     }
 
-    /// What there is room for on a medium that has so many bytes free, where a full needs so many.
-    pub fn room(&self, medium: MediumId, free: u64, needed: u64) -> Room {
-        room(free.saturating_add(self.back(medium)), needed, self.growth(medium))
+    /// The media on which versions have anything.
+    pub fn media(&self, versions: impl Iterator<Item = VersionId>) -> BTreeSet<MediumId> {
+        let sizes = versions.filter_map(|version| self.sizes.get(&version)).flatten();
+        sizes.map(|(medium, ..)| *medium).collect()
+    }
+
+    /// What there is room for on media that have so many bytes free, where a full needs so many.
+    pub fn room(&self, media: &[MediumId], free: u64, needed: u64) -> Room {
+        room(free.saturating_add(self.back(media)), needed, self.growth(media))
+    }
+
+    /// For how many backups so many free bytes last, where that is to be said of media on which prune makes no room.
+    pub fn lasts_for(&self, media: &[MediumId], free: u64) -> Option<u64> {
+        lasts_for(free.saturating_add(self.back(media)), self.growth(media))
     }
 }
 
@@ -101,9 +112,22 @@ fn room(free: u64, needed: u64, growth: u64) -> Room {
     }
 }
 
+fn lasts_for(free: u64, growth: u64) -> Option<u64> {
+    free.checked_div(growth).filter(|backups| *backups <= SAID_BEFORE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lasts_for_few_backups_is_said() {
+        assert_eq!(lasts_for(300, 10), Some(30));
+        assert_eq!(lasts_for(310, 10), None);
+        assert_eq!(lasts_for(9, 10), Some(0));
+        // Nothing is known of what comes.
+        assert_eq!(lasts_for(0, 0), None);
+    }
 
     #[test]
     fn a_full_is_made_while_it_has_room() {

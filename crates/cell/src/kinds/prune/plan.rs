@@ -76,6 +76,13 @@ pub(super) struct Plan {
     pub to: To,
 }
 
+/// What was settled about a base.
+pub(super) enum Planned {
+    Consolidate(Box<Plan>),
+    /// It is left as it is, of which that is to be said.
+    Stay(Option<UnconsolidatedBase>),
+}
+
 /// Why a base is not consolidated.
 pub(super) struct Lack {
     pub why: String,
@@ -89,6 +96,8 @@ pub(super) struct Bases {
     pub(super) plans: Vec<Plan>,
     /// Chains that stay as they are, since too little of them is dead or they cannot be consolidated: they are marked.
     pub(super) stay: Vec<Base>,
+    /// What is to be said of these.
+    pub(super) hindered: Vec<UnconsolidatedBase>,
     pub(super) failed: Vec<(Base, UnconsolidatedBase)>,
     pub done: Vec<ConsolidatedBase>,
     /// Whether any session wrote something.

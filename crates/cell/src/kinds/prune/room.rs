@@ -33,12 +33,24 @@ struct OfReport {
     media: Vec<String>,
 }
 
+/// How a version is named in commands.
+fn named(name: &str, session: &str) -> String {
+    shell_word(format!("{name}@{}", session.get(..8).unwrap_or_default()))
+}
+
+/// The command that makes a full of a version on another disk.
+pub(super) fn on_another_disk(name: &str, session: &str) -> String {
+    format!(
+        "use `capstan consolidate {} --to DIRECTORY` with a directory on another disk, and prune again",
+        named(name, session)
+    )
+}
+
 /// What helps where a disk has no room for what a consolidation of a version writes.
 fn ways(name: &str, session: &str) -> String {
-    let session = session.get(..8).unwrap_or_default();
     format!(
         "use `capstan consolidate {} --to DIRECTORY` with a directory on another disk, or make room, and prune again",
-        shell_word(format!("{name}@{session}"))
+        named(name, session)
     )
 }
 
@@ -315,16 +327,29 @@ impl Cell {
                     && row.version.base.is_some_and(|base| ids.contains(&base))
             };
             let Some(child) = rows.iter().rfind(builds) else { continue };
+            // Of what it builds on, if that is no full already: then one full is enough, whatever keeps the version itself.
+            let below = rows.iter().find(|row| Some(row.version.id) == child.version.base);
+            let source = below.filter(|row| row.version.base.is_some()).unwrap_or(child);
             let of = self.idb.object(object)?;
             let (name, host) = of.map(|o| (o.name, o.host)).unwrap_or_default();
             let label = self.labels([medium].iter())?.concat();
-            let (session, what) =
-                (session(child), if versions == 1 { "version" } else { "versions" });
+            let version = source.version.id;
+            let source = session(source);
+            // It was said with its reason already.
+            if pruned.unconsolidated.iter().any(|of| (&of.name, &of.session) == (&name, &source)) {
+                continue;
+            }
+            let what = if versions == 1 { "version" } else { "versions" };
+            let session = session(child);
+            let key = match child.version.key.is_some() && !self.secrets.are_given() {
+                true => "; it is encrypted, and both need a key",
+                false => "",
+            };
             let why = format!(
-                "{versions} {what} that it builds on have {} on medium '{label}' and stay, and the disk is full: {} are free; {}",
+                "{versions} {what} that it builds on have {} on medium '{label}' and stay, and the disk is full: {} are free; {}{key}",
                 mb(bytes),
                 mb(free),
-                ways(&name, &session)
+                self.lets_go(version, &name, ways(&name, &source))?
             );
             let short = session.get(..8).unwrap_or_default();
             log.say(Code::NotConsolidated, "cell", &name, format!("{name}@{short}: {why}"));

@@ -176,6 +176,83 @@ fn a_key_that_prune_lacks_is_said_before_the_disk_is_full() {
     nights.comes_back();
 }
 
+/// The first nights lie on another disk. What is advised is enough when it is done once, whatever the rules keep.
+#[test]
+fn a_chain_on_two_disks_goes_after_one_full_as_advised() {
+    let disks = [("disk", 45)];
+    let Some(mut nights) = Nights::new(Lab::new(), &disks, "disk/medium", "") else { return };
+    nights.pass_incr("old");
+    nights.pass_incr("old");
+    let mut said = nights.until_said(|nights| nights.pass_incr("disk/medium"));
+    assert!(nights.free("disk") > 15_000_000, "night {}: {said}", nights.night);
+    let status = nights.lab.run(["status"]);
+    assert_ne!(status.code, 0);
+    for word in ["not-consolidated", "more backups", "prune makes no room there", "consolidate t@"]
+    {
+        assert!(said.contains(word), "'{word}' is not in: {said}");
+        assert!(status.stdout.contains(word), "'{word}' is not in: {}", status.stdout);
+    }
+    // It is said each night, and the last of it helps.
+    while nights.free("disk") > 11_500_000 {
+        let (code, now) = nights.pass_incr("disk/medium");
+        assert_eq!(code, 3, "{now}");
+        said = now;
+    }
+    let free = nights.free("disk");
+    nights.lab.run(advised(&said, "consolidate")).ok();
+    let (code, said) = nights.pass_incr("disk/medium");
+    assert_eq!(code, 0, "{said}");
+    // All but the nights that are kept came back.
+    assert!(nights.free("disk") > free + 15_000_000, "{free} {}: {said}", nights.free("disk"));
+    assert_eq!(offered(&nights.lab, "t").len(), 3);
+    nights.lab.run(["status"]).ok();
+    nights.comes_back();
+    nights.lab.run(["verify", "t"]).ok();
+    nights.lab.run(["idb", "check"]).ok();
+}
+
+/// A full that was made on one disk alone: the copy of what builds on it keeps all that it needs, until the full is there too.
+#[test]
+fn a_copy_keeps_what_it_needs_until_it_has_the_full() {
+    let Some(mut nights) = Nights::new(Lab::new(), &[], "first", "") else { return };
+    let copy = |nights: &Nights| nights.lab.run(["copy", "t", "--to", "off"]).ok().code;
+    for _ in 0..5 {
+        let (code, _, said) = nights.pass();
+        assert_eq!(code, 0, "{said}");
+        copy(&nights);
+    }
+    nights.comes_back_from("off");
+    let sessions = offered(&nights.lab, "t");
+    assert_eq!(sessions.len(), 3);
+    let oldest = format!("t@{}", &sessions[2][..8]);
+    let made = nights.lab.run(["consolidate", &oldest, "--to", "third", "--json"]);
+    let full = named(&serde_json::from_str(&made.ok().stdout).unwrap());
+    let prune = |nights: &Nights| -> Value {
+        let run = nights.lab.run(["prune", "t", "--keep-last", "2", "--json"]);
+        serde_json::from_str(&run.ok().stdout).unwrap()
+    };
+    let dry = nights.lab.run(["prune", "t", "--keep-last", "2", "--json", "--dry-run"]);
+    let dry: Value = serde_json::from_str(&dry.ok().stdout).unwrap();
+    let done = prune(&nights);
+    // Newer versions build on it, and both disks still have all that these need.
+    assert_eq!(done["pending"].as_array().map(Vec::len), Some(2), "{done:#}");
+    assert_eq!(dry["pending"], done["pending"], "{dry:#}{done:#}");
+    assert!(done["pending"].to_string().contains(&format!("capstan copy {full}")), "{done:#}");
+    nights.comes_back();
+    for medium in ["off", "first"] {
+        nights.comes_back_from(medium);
+    }
+    // A copy brings the full there, and then the old chain goes from there. The other disk has none.
+    copy(&nights);
+    let done = prune(&nights);
+    assert!(done["freed_bytes"].as_u64() > Some(10_000_000), "{done:#}");
+    assert_eq!(done["pending"].as_array().map(Vec::len), Some(0), "{done:#}");
+    nights.comes_back();
+    nights.comes_back_from("off");
+    nights.lab.run(["verify", "t"]).ok();
+    nights.lab.run(["idb", "check"]).ok();
+}
+
 /// Of a tape no part is given back, so a full takes no place of what has a copy there: a full backup begins a new chain.
 #[test]
 fn where_a_tape_has_a_copy_a_full_backup_is_advised() {

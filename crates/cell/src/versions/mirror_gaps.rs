@@ -105,6 +105,13 @@ impl Cell {
         Ok(said)
     }
 
+    /// How many places have all of what a version has of its own, at least.
+    pub(crate) fn copies_of(&self, version: VersionId) -> Result<usize> {
+        let retired: HashSet<MediumId> = self.idb.retired_media()?.into_iter().collect();
+        let lies = self.lies_of(version, &retired)?;
+        Ok(lies.values().map(|of| of.places.len()).min().unwrap_or(0))
+    }
+
     /// Says of a version that was just written to mirrors which of them lack what it builds on.
     pub(crate) fn say_mirrors_behind(
         &self,

@@ -71,7 +71,7 @@ impl Cell {
                 continue;
             }
             let view = VersionView::open(self, from)?;
-            if self.hinder_of(&base, &view)?.is_some() || self.only_device(&view)?.is_none() {
+            if self.hinder_of(&base, &view)?.is_some() || !self.may_be_replaced(&view)? {
                 continue;
             }
             drop(view);

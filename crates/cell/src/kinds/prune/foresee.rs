@@ -27,6 +27,7 @@ impl Cell {
         let mut gone = gone(rows, decisions);
         self.foresee_bases(bases, &mut gone, &used)?;
         Self::say_foreseen(bases, &gone, rows, &mut pruned.versions);
+        let kept = self.kept_copies(rows, &gone, &self.sizes()?)?;
         let mut waiting: BTreeMap<MediumId, (u64, u64, String)> = BTreeMap::new();
         let mut stays = std::collections::HashSet::new();
         for segments in used.chunk_by(|a, b| a.medium == b.medium) {
@@ -39,6 +40,7 @@ impl Cell {
                 // The medium of a chain that is consolidated is at hand: its catalogs alone do not say so, and it is seen then.
                 let why = match media.get(&id) {
                     Some(Err(_)) => Some(why_not(media.get(&id))),
+                    _ if let Some(why) = kept.why(segment) => Some(why.to_owned()),
                     _ if is_locked(&locks, segment.number, now_us) => {
                         Some("a lock covers them".to_owned())
                     }

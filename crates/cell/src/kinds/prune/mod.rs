@@ -8,6 +8,7 @@ mod bases;
 mod decide;
 mod foresee;
 mod hindered;
+mod kept_copies;
 mod outlook;
 mod plan;
 mod removed;
@@ -28,6 +29,7 @@ use capstan_idb::{ExpiredSegment, Object, Protection, PruneRow, Status};
 
 pub use self::decide::Action;
 use self::decide::{Asked, Decision, MediumLock};
+use self::kept_copies::KeptCopies;
 use self::plan::Bases;
 pub use self::plan::{ConsolidatedBase, UnconsolidatedBase};
 pub use self::rules::{Count, KeepRules};
@@ -350,7 +352,8 @@ impl Cell {
             return Ok((pruned, of_bases));
         }
         let gone = gone(&rows, &decisions);
-        self.sweep(&gone, &media, asked.now_us, &mut pruned)?;
+        let kept = self.kept_copies(&rows, &gone, &self.sizes()?)?;
+        self.sweep((&gone, &kept), &media, asked.now_us, &mut pruned)?;
         pruned.removed_catalogs = self.idb.drop_catalogs(asked.now_us)? as u64;
         if pruned.count(Action::Keep) < pruned.versions.len() as u64 {
             self.record_prune(&mut pruned, request, started_us, &log)?;
@@ -518,7 +521,7 @@ impl Cell {
     /// Removes what only versions that go have something in, then what is known of them.
     fn sweep(
         &self,
-        gone: &HashSet<VersionId>,
+        (gone, kept): (&HashSet<VersionId>, &KeptCopies),
         media: &Media,
         now_us: i64,
         pruned: &mut Pruned,
@@ -527,7 +530,13 @@ impl Cell {
         let mut removed: Vec<(SegmentId, MediumId)> = Vec::new();
         for segments in expired.chunk_by(|a, b| a.medium == b.medium) {
             let dead = segments.iter().filter(|s| s.versions.iter().all(|v| gone.contains(v)));
-            let dead: Vec<&ExpiredSegment> = dead.collect();
+            let (stay, dead): (Vec<&ExpiredSegment>, Vec<&ExpiredSegment>) =
+                dead.partition(|s| kept.why(s).is_some());
+            if let Some((first, why)) = stay.first().and_then(|s| Some((s, kept.why(s)?))) {
+                let (count, bytes) = (stay.len() as u64, stay.iter().map(|s| s.bytes).sum());
+                let why = why.to_owned();
+                pruned.pending.push(self.pending(first.medium, count, bytes, why, false)?);
+            }
             let Some(id) = dead.first().map(|s| s.medium) else { continue };
             let swept = match media.get(&id) {
                 Some(Ok(AtHand::Held(held))) => remove_from(held, &dead, now_us),

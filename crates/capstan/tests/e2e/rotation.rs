@@ -56,6 +56,13 @@ impl Nights {
         self.set_to(self.lab.command().args(line.split_whitespace()), day, (23, 59, 58))
     }
 
+    /// The same, and tapes that lack are waited for, for a second.
+    pub fn run_waiting(&self, day: Date, hour: i8, line: &str) -> Run {
+        let mut command = self.lab.command();
+        command.args(line.split_whitespace()).env("CAPSTAN_TAPE_WAIT", "1s");
+        self.set(&mut command, day, hour)
+    }
+
     /// The commands under a heading of the guide.
     fn guide(&self, day: Date, heading: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/tape-rotation.md");

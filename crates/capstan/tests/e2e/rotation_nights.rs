@@ -181,3 +181,30 @@ fn a_tape_that_takes_more_is_of_the_night_in_which_its_run_began() {
     nights.run(day(1), 22, "run s.toml").ok();
     assert_eq!(of_set(&nights, day(1), "daily").len(), 2);
 }
+
+#[test]
+fn a_night_that_waits_for_a_tape_names_the_one_whose_turn_it_is() {
+    let nights = vaulted(6, 3, "200M", &["a"]);
+    for n in 0..5 {
+        nights.run(day(n), 22, "run s.toml").ok();
+        morning(&nights, day(n + 1), 1);
+    }
+    // What was fetched is forgotten in the car.
+    let listed = nights.run(day(5), 9, "library inventory vtape:lib --json").ok().stdout.clone();
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    for tape in listed["tapes"].as_array().unwrap() {
+        let barcode = tape["barcode"].as_str().unwrap();
+        nights.run(day(5), 9, &format!("library export vtape:lib {barcode}")).ok();
+        nights.run(day(5), 9, &format!("vtl take lib {barcode}")).ok();
+    }
+    let listed = nights.run(day(5), 10, "media vault --json").ok().stdout.clone();
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let to_fetch = listed["to_fetch"].as_array().unwrap();
+    assert_eq!(to_fetch.len(), 1, "{to_fetch:?}");
+    let waited = nights.run_waiting(day(5), 22, "run s.toml");
+    let wish = waited.stderr.lines().find(|line| line.contains("tape-wanted")).unwrap();
+    for tape in of_set(&nights, day(5), "daily") {
+        let is_next = to_fetch[0]["barcode"] == tape.as_str();
+        assert_eq!(wish.contains(&tape), is_next, "{tape}: {wish}");
+    }
+}

@@ -149,7 +149,7 @@ impl Cell {
         count: usize,
     ) -> Result<Medium> {
         let libraries = self.libraries_to_fill(pool)?;
-        let wanted = self.wanted_of_pool(pool)?;
+        let wanted = self.wanted_of_pool(pool, turn)?;
         let mut looked = false;
         self.open_when_brought(&libraries, &wanted, &mut || {
             // It may be what was brought.
@@ -169,16 +169,27 @@ impl Cell {
         })
     }
 
-    /// What somebody is asked for who may bring a tape of a pool: with those that are out of the house and would take more.
-    fn wanted_of_pool(&self, pool: &str) -> Result<String> {
+    /// What somebody is asked for who may bring a tape of a pool: with those that are out of the house and would take more, or whose turn
+    /// comes in the rotation set that is written.
+    fn wanted_of_pool(&self, pool: &str, turn: Turn) -> Result<String> {
         if !self.has_operator() {
             return Ok(String::new());
         }
         let mut out = Vec::new();
+        let row = self.pool(pool)?;
+        let next = match turn.set(&row) {
+            Some(set) => {
+                let turns = self.turns_of_set(&row, Some(set))?;
+                Some(turns.next.into_iter().take(turns.a_night).collect::<Vec<_>>())
+            }
+            None => None,
+        };
         for info in self.media_list(Some(pool))? {
             let m = &info.management;
-            let takes_more =
-                m.full_us.is_none() && m.damaged_us.is_none() && m.retired_us.is_none();
+            let takes_more = match &next {
+                Some(next) => next.contains(&info.medium.id),
+                None => m.full_us.is_none() && m.damaged_us.is_none() && m.retired_us.is_none(),
+            };
             // All tapes of an array are written.
             let mut tapes = self.tapes_of(info.medium.id);
             tapes.retain(|tape| takes_more && tape.tape.is_some() && !self.is_tape_here(tape));
@@ -187,7 +198,7 @@ impl Cell {
             }
         }
         let choice = Choice { pool: Some(pool.to_owned()), ..Choice::default() };
-        let blank = if self.pool(pool)?.scratch { ", or a blank one" } else { "" };
+        let blank = if row.scratch { ", or a blank one" } else { "" };
         let away = match out.is_empty() {
             true => String::new(),
             false => format!("; of those that are away these may: {}", out.join("; ")),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
+use capstan_tape::vtl::library::Library;
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
@@ -10,6 +11,7 @@ use crate::copy::{all_come_back, chain};
 use crate::independent_reader::Reader;
 use crate::mirror::{comes_back_as, damage};
 use crate::support::{Lab, below, completed, finish, noise, report, wait_for};
+use crate::tape::library_of;
 
 fn consolidate(lab: &Lab, args: &[&str]) -> Value {
     report(finish(lab.command().args(["consolidate", "--json"]).args(args)))
@@ -232,27 +234,33 @@ fn quiet_nights_after_a_synthetic_full_come_back_from_the_medium_alone() {
     }
 }
 
-/// What is locked, in more than one place, or needed as it is stays as it is.
+/// What is locked, or on tape as well, stays as it is; a copy of some of it on a disk goes with it.
 #[test]
 fn prune_consolidates_nothing_that_it_must_not() {
-    let lab = Lab::new();
-    let backup = ["tree", "--to", "medium", "--name", "t", "--incr"];
-    let mut sessions = Vec::new();
-    for day in 0..5 {
-        lab.file("tree/changes", noise(day, 300_000));
-        sessions.push(session_of(&lab.backed_up(backup)));
-    }
-    let nothing = |what: &str| {
-        let done = prune(&lab, &["t", "--keep-last", "1", "--dry-run"]);
-        assert_eq!(done["consolidated"].as_array().map(Vec::len), Some(0), "{what}: {done:#}");
+    let days = |lab: &Lab| -> Vec<String> {
+        let backup = ["tree", "--to", "medium", "--name", "t", "--incr"];
+        let day = |day| {
+            lab.file("tree/changes", noise(day, 300_000));
+            format!("t@{}", session_of(&lab.backed_up(backup)))
+        };
+        (0..5).map(day).collect()
     };
-    lab.run(["copy", &format!("t@{}", sessions[1]), "--to", "copied"]).ok();
-    nothing("a copy of some of it is elsewhere");
-    lab.sh("rm -r copied");
-    lab.run(["media", "forget", "copied"]);
-    let locked = format!("t@{}", sessions[2]);
-    lab.run(["lock", &locked, "--until", "2099-01-01"]).ok();
-    nothing("some of it is locked");
+    let consolidates = |lab: &Lab, fulls: usize, what: &str| {
+        let done = prune(lab, &["t", "--keep-last", "1", "--dry-run"]);
+        assert_eq!(done["consolidated"].as_array().map(Vec::len), Some(fulls), "{what}: {done:#}");
+    };
+    let lab = Lab::new();
+    let versions = days(&lab);
+    lab.run(["copy", &versions[1], "--to", "copied"]).ok();
+    consolidates(&lab, 1, "a copy of some of it is on another disk");
+    lab.run(["lock", &versions[2], "--until", "2099-01-01"]).ok();
+    consolidates(&lab, 0, "some of it is locked");
+    let lab = Lab::new();
+    Library::create(&lab.path("vtl"), &library_of(1, 2), 2).unwrap();
+    let versions = days(&lab);
+    consolidates(&lab, 1, "it is on a disk");
+    lab.run(["copy", &versions[1], "--to", "vtape:vtl"]).ok();
+    consolidates(&lab, 0, "a copy of some of it is on tape");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::compare::same_by_rsync;
 use crate::full::offered;
-use crate::support::{Lab, Mount, below, can_mount, finish, free_bytes, noise, skip};
+use crate::support::{Lab, Mount, below, can_mount, finish, free_bytes, noise, skip, soak};
 use crate::tape::library_of;
 
 /// Bytes of each file of the source.
@@ -111,6 +111,20 @@ impl Nights {
         }
     }
 
+    /// So many nights, each of which goes well, with what follows it. Returns how many fulls were made.
+    fn go_well(&mut self, nights: u64, then: impl Fn(&Self)) -> usize {
+        let mut fulls = 0;
+        for _ in 0..nights {
+            let (code, pruned, said) = self.pass();
+            assert_eq!(code, 0, "night {}: {said}", self.night);
+            fulls += pruned["consolidated"].as_array().unwrap().len();
+            assert_eq!(offered(&self.lab, "t").len() as u64, self.night.min(3));
+            then(self);
+            self.lab.run(["status"]).ok();
+        }
+        fulls
+    }
+
     fn free(&self, disk: &str) -> u64 {
         free_bytes(&self.lab.path(disk))
     }
@@ -140,10 +154,6 @@ fn advised(said: &str, begins: &str) -> Vec<String> {
     let command = all.filter_map(|c| c.strip_prefix("capstan ")).find(|c| c.starts_with(begins));
     let command = command.unwrap_or_else(|| panic!("no `capstan {begins}` in: {said}"));
     command.replace("DIRECTORY", "elsewhere").split(' ').map(str::to_owned).collect()
-}
-
-fn named(report: &Value) -> String {
-    format!("t@{}", &report["session"].as_str().unwrap()[..8])
 }
 
 /// Without a key prune cannot say what is dead. That is said long before the disk is full; with the key it makes the room itself.
@@ -225,8 +235,7 @@ fn a_copy_keeps_what_it_needs_until_it_has_the_full() {
     let sessions = offered(&nights.lab, "t");
     assert_eq!(sessions.len(), 3);
     let oldest = format!("t@{}", &sessions[2][..8]);
-    let made = nights.lab.run(["consolidate", &oldest, "--to", "third", "--json"]);
-    let full = named(&serde_json::from_str(&made.ok().stdout).unwrap());
+    nights.lab.run(["consolidate", &oldest, "--to", "third"]).ok();
     let prune = |nights: &Nights| -> Value {
         let run = nights.lab.run(["prune", "t", "--keep-last", "2", "--json"]);
         serde_json::from_str(&run.ok().stdout).unwrap()
@@ -237,7 +246,8 @@ fn a_copy_keeps_what_it_needs_until_it_has_the_full() {
     // Newer versions build on it, and both disks still have all that these need.
     assert_eq!(done["pending"].as_array().map(Vec::len), Some(2), "{done:#}");
     assert_eq!(dry["pending"], done["pending"], "{dry:#}{done:#}");
-    assert!(done["pending"].to_string().contains(&format!("capstan copy {full}")), "{done:#}");
+    let advice = format!("capstan copy t@{}", &sessions[1][..8]);
+    assert!(done["pending"].to_string().contains(&advice), "{advice} {done:#}");
     nights.comes_back();
     for medium in ["off", "first"] {
         nights.comes_back_from(medium);
@@ -277,4 +287,50 @@ fn where_a_tape_has_a_copy_a_full_backup_is_advised() {
     assert!(nights.free("disk") > free, "{free} {}", nights.free("disk"));
     nights.lab.run(["status"]).ok();
     nights.comes_back();
+}
+
+/// A chain over the disks of a pool becomes one full on them.
+#[test]
+fn a_chain_over_the_disks_of_a_pool_goes_when_it_is_dead() {
+    let disks = [("d1", 24), ("d2", 24), ("d3", 24)];
+    let Some(mut nights) = Nights::new(Lab::new(), &disks, "pool:p", "") else { return };
+    nights.lab.run(["pool", "create", "p"]).ok();
+    for disk in ["d1", "d2", "d3"] {
+        let medium = nights.lab.path(disk).join("m").display().to_string();
+        nights.lab.run(["media", "init", &medium, "--pool", "p", "--label", disk]).ok();
+    }
+    let fulls = nights.go_well(if soak() { 200 } else { 40 }, |_| ());
+    assert!(fulls > 1, "{fulls}");
+    nights.comes_back();
+    nights.lab.run(["verify", "t"]).ok();
+    nights.lab.run(["idb", "check"]).ok();
+}
+
+/// Each of two disks has all, always: the mirror gets the new full before its chain goes.
+#[test]
+fn a_mirror_gets_the_new_full_and_gives_back_its_chain() {
+    let disks = [("disk", 45), ("off", 60)];
+    let mirror = "mirror = \"LAB/off/m\"\n";
+    let Some(mut nights) = Nights::new(Lab::new(), &disks, "disk/m", mirror) else { return };
+    let both = |nights: &Nights| ["disk/m", "off/m"].iter().for_each(|m| nights.comes_back_from(m));
+    let fulls = nights.go_well(if soak() { 100 } else { 16 }, both);
+    assert!(fulls > 1, "{fulls}");
+    nights.comes_back();
+    nights.lab.run(["verify", "t"]).ok();
+    nights.lab.run(["idb", "check"]).ok();
+}
+
+/// The same of a disk that gets a copy each night.
+#[test]
+fn a_disk_with_copies_gets_the_new_full_and_gives_back_its_chain() {
+    let disks = [("disk", 45), ("off", 60)];
+    let Some(mut nights) = Nights::new(Lab::new(), &disks, "disk/m", "") else { return };
+    let fulls = nights.go_well(if soak() { 100 } else { 16 }, |nights| {
+        nights.lab.run(["copy", "t", "--to", "off/m"]).ok();
+        nights.comes_back_from("off/m");
+    });
+    assert!(fulls > 1, "{fulls}");
+    nights.comes_back();
+    nights.lab.run(["verify", "t"]).ok();
+    nights.lab.run(["idb", "check"]).ok();
 }

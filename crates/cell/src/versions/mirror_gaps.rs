@@ -75,8 +75,11 @@ impl Cell {
                 true => format!("a part of {name} only"),
                 false => format!("{name} and not all that it builds on"),
             };
-            // What is there already is not copied once more.
-            let lacks = self.name_of_version(lacks)?;
+            // What is there already is not copied once more; what was given up is copied with what builds on it.
+            let lacks = match self.idb.keeping(lacks)?.expired_us {
+                None => self.name_of_version(lacks)?,
+                Some(_) => name.clone(),
+            };
             let (what, device) = match place {
                 // One copy is brought there after the other.
                 Place::Library(library, _) if !libraries.insert(library.clone()) => continue,

@@ -35,7 +35,7 @@ pub(super) const NO_ROOM: &str = "has no room";
 
 impl To {
     /// To a pool.
-    fn pool(pool: String) -> Self {
+    pub fn pool(pool: String) -> Self {
         Self { pool: Some(pool), ..Self::device(Address::Null { rate: None }) }
     }
 

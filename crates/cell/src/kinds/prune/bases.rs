@@ -7,23 +7,22 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::address::Address;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_idb::{ExpiredSegment, PruneRow, Status};
 
 use super::decide::{Action, Asked, Decision};
 use super::outlook::{Outlook, Room};
-use super::room::{needed_for, room_at};
+use super::room::needed_for;
+use super::site::Site;
 use super::{PruneRequest, Pruned, PrunedVersion};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
-use crate::kinds::consolidate::{Consolidated, To, Weight, weigh};
+use crate::kinds::consolidate::{Consolidated, Weight, weigh};
 use crate::kinds::prune::hindered::Hinder;
 use crate::kinds::prune::plan::{
     Base, Bases, ConsolidatedBase, Lack, Plan, Planned, UnconsolidatedBase,
 };
-use crate::media::is_elsewhere;
 use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
 use crate::session::{SessionLog, now_us};
@@ -120,7 +119,7 @@ impl Cell {
         if let Some(hinder) = self.hinder_of(base, &view)? {
             return Ok(Planned::Stay(self.hindered(base, of, hinder, &|| Ok(None), outlook)?));
         }
-        let Some((medium, to)) = self.only_device(&view)? else {
+        let Some(Site { medium, to, copies }) = self.site_of(&view)? else {
             let takes = || Ok(Some(self.weigh_base(base)?.takes));
             return Ok(Planned::Stay(self.hindered(base, of, Hinder::Media, &takes, outlook)?));
         };
@@ -129,8 +128,8 @@ impl Cell {
             Some(_) => DEAD_PERCENT_FULL,
             None => DEAD_PERCENT,
         };
-        let is_worth_it = weight.dead_percent() >= least
-            || self.is_due(base, (medium, &to), weight.takes, outlook)?;
+        let is_worth_it =
+            weight.dead_percent() >= least || self.is_due(base, medium, weight.takes, outlook)?;
         if !is_worth_it {
             return Ok(Planned::Stay(None));
         }
@@ -143,7 +142,7 @@ impl Cell {
             takes_bytes: weight.takes,
         };
         let host = host.to_owned();
-        let plan = Plan { base: base.clone(), of, host, medium, to };
+        let plan = Plan { base: base.clone(), of, host, medium, to, copies };
         Ok(Planned::Consolidate(Box::new(plan)))
     }
 
@@ -158,26 +157,26 @@ impl Cell {
     }
 
     /// Whether a chain is to be consolidated though little of it is dead: later there would be no room for its full, or there is none
-    /// now and backups soon have none either, which is to be said. A pool has other media.
+    /// now and backups soon have none either, which is to be said. Of a pool all disks count.
     fn is_due(
         &self,
         base: &Base,
-        (medium, to): (MediumId, &To),
+        medium: MediumId,
         takes: u64,
         outlook: &Outlook<'_>,
     ) -> Result<bool> {
         let (version, object) = (base.version.id, base.version.object);
-        if !outlook.is_growing(version, object) || self.pool_of(medium)?.is_some() {
+        if !outlook.is_growing(version, object) {
             return Ok(false);
         }
+        let Some(disks) = self.disks_with(medium)? else { return Ok(false) };
         // At least half of what the next backup takes comes back: what only grows is not helped so.
-        let chain: u64 = base.versions().map(|version| outlook.bytes(version, &[medium])).sum();
+        let chain: u64 = base.versions().map(|version| outlook.bytes(version, &disks.media)).sum();
         let gain = chain.saturating_sub(takes);
-        if gain == 0 || gain < outlook.growth_of(object, &[medium]) / 2 {
+        if gain == 0 || gain < outlook.growth_of(object, &disks.media) / 2 {
             return Ok(false);
         }
-        let Some(free) = room_at(to) else { return Ok(false) };
-        Ok(outlook.room(&[medium], free, needed_for(takes)) != Room::Lasts)
+        Ok(outlook.room(&disks.media, disks.free, needed_for(takes)) != Room::Lasts)
     }
 
     /// What a dry run says of plans, where `gone` is what goes without them: those that have the room are done, and what is
@@ -193,11 +192,11 @@ impl Cell {
             of.filter(|s| s.versions.iter().all(|v| gone.contains(v))).map(|s| s.bytes).sum()
         };
         let mut taken: HashMap<MediumId, u64> = HashMap::new();
-        for plan in std::mem::take(&mut bases.plans) {
+        for mut plan in std::mem::take(&mut bases.plans) {
             let taken = taken.entry(plan.medium).or_default();
             let back = freed(gone, plan.medium);
-            let room = plan.room().map(|room| (room + back).saturating_sub(*taken));
-            if let Some(lack) = self.lack_of_room(&plan, room)? {
+            let room = self.room_for(&plan)?.map(|room| (room + back).saturating_sub(*taken));
+            if let Some(lack) = self.settle_room(&mut plan, room)? {
                 bases.fail(plan.base, (plan.of.name, plan.host), lack);
                 continue;
             }
@@ -221,21 +220,20 @@ impl Cell {
             if stop.0.load(Relaxed) {
                 break;
             }
-            if !is_free && self.lack_of_room(&plan, plan.room())?.is_some() {
+            if !is_free && self.lack_of_room(&plan, self.room_for(&plan)?)?.is_some() {
                 free()?;
                 is_free = true;
             }
-            if let Some(lack) = self.lack_of_room(&plan, plan.room())? {
-                match self.pool_of(plan.medium)? {
-                    Some(pool) => plan.to = To::other_of_pool(pool, plan.medium),
-                    None => {
-                        bases.fail(plan.base, (plan.of.name, plan.host), lack);
-                        continue;
-                    }
-                }
+            let room = self.room_for(&plan)?;
+            if let Some(lack) = self.settle_room(&mut plan, room)? {
+                bases.fail(plan.base, (plan.of.name, plan.host), lack);
+                continue;
             }
             match self.consolidate_base(&mut plan, &mut bases.left, observer, stop) {
-                Ok(()) => bases.done.push(plan.of),
+                Ok(()) => {
+                    self.bring_copies(&plan, &SessionLog::new(observer), observer, stop)?;
+                    bases.done.push(plan.of);
+                }
                 Err(_) if stop.0.load(Relaxed) => {}
                 Err(e) => bases.fail(plan.base, (plan.of.name, plan.host), Lack::from(&e)),
             }
@@ -353,38 +351,5 @@ impl Cell {
                 of.why.push("consolidated".to_owned());
             }
         }
-    }
-
-    fn pool_of(&self, medium: MediumId) -> Result<Option<String>> {
-        Ok(self.idb.management(medium)?.pool)
-    }
-
-    /// The device of the one medium that has all of a version and what it builds on. Where there is more than one, or a
-    /// copy, a consolidation on one of them would leave less than there was; and of a tape no part is given back.
-    pub(super) fn only_device(&self, view: &VersionView<'_>) -> Result<Option<(MediumId, To)>> {
-        let mut only: Option<MediumId> = None;
-        for place in &view.segments {
-            let [(_, medium, _)] = place.places()[..] else { return Ok(None) };
-            if *only.get_or_insert(medium) != medium {
-                return Ok(None);
-            }
-        }
-        let Some(medium) = only else { return Ok(None) };
-        let Some(known) = self.idb.medium(medium)? else { return Ok(None) };
-        // Its host does that.
-        if is_elsewhere(self, &known) {
-            return Ok(None);
-        }
-        // Nothing is written to it now.
-        let management = self.idb.management(medium)?;
-        if management.exported_us.is_some() || management.retired_us.is_some() {
-            return Ok(None);
-        }
-        // A set has the night's backups as they were written.
-        if self.set_of_medium(medium)?.is_some() {
-            return Ok(None);
-        }
-        let device: Address = known.device.parse()?;
-        Ok((!device.is_sequential()).then(|| (medium, To::device(device))))
     }
 }

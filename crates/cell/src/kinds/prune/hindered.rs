@@ -2,20 +2,16 @@
 //! with what helps: nobody else would notice before a backup has no room.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 
-use capstan_devices::address::Address;
-use capstan_devices::medium::OpenMedium;
 use capstan_format::id::{MediumId, VersionId};
-use capstan_idb::Medium;
 
 use super::outlook::Outlook;
 use super::plan::{Base, UnconsolidatedBase};
 use super::room::{needed_for, on_another_disk};
+use super::site::Disks;
 use crate::Cell;
 use crate::error::Result;
-use crate::media::{free_bytes, is_elsewhere, mb};
+use crate::media::mb;
 use crate::reading::version::VersionView;
 
 /// Why a prune leaves a chain as it is, however much of it is dead.
@@ -27,13 +23,6 @@ pub(super) enum Hinder {
     NoKey,
     /// It lies on several media.
     Media,
-}
-
-/// Disks that take backups in turn: those of a pool, or a single one.
-pub(super) struct Disks {
-    pub media: Vec<MediumId>,
-    /// Bytes free on all of them.
-    pub free: u64,
 }
 
 impl Cell {
@@ -48,30 +37,6 @@ impl Cell {
             return Ok(Some(Hinder::NoKey));
         }
         Ok((!self.opens_unasked(view)?).then_some(Hinder::Passes))
-    }
-
-    /// Whether a full elsewhere may take the place of all this: it lies on disks, and those that are in use have all of it. Copies stay
-    /// where there is room ([`KeptCopies`](super::kept_copies::KeptCopies)); a tape would be given up without it.
-    pub(super) fn may_be_replaced(&self, view: &VersionView<'_>) -> Result<bool> {
-        for segment in &view.segments {
-            let mut is_had = false;
-            for (_, id, _) in segment.places() {
-                let Some(medium) = self.idb.medium(id)? else { return Ok(false) };
-                // Its host does that, and sets have the nights' backups as they were written.
-                if is_elsewhere(self, &medium)
-                    || self.set_of_medium(id)?.is_some()
-                    || self.is_on_tape(id)?
-                {
-                    return Ok(false);
-                }
-                let of = self.idb.management(id)?;
-                is_had |= of.exported_us.is_none() && of.retired_us.is_none();
-            }
-            if !is_had {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// What is to be said of a base that is left as it is: nothing, as long as there is room for many backups, or if nothing would come
@@ -124,7 +89,7 @@ impl Cell {
                     without_key(name, &base.session, disks.free < needed_for(root.unwrap_or(0)))
                 }
                 _ => format!(
-                    "what was given up lies on {}, and prune consolidates on one disk only; {}",
+                    "what was given up lies on {}, which are no disks of one pool, and none has all of it; {}",
                     self.media_named(outlook.media(base.versions()).iter())?,
                     self.lets_go(base.version.id, name, on_another_disk(name, &base.session))?
                 ),
@@ -155,51 +120,6 @@ impl Cell {
         let labels = self.labels(media)?;
         let what = if labels.len() == 1 { "medium" } else { "media" };
         Ok(format!("{what} '{}'", labels.join("', '")))
-    }
-
-    /// The disks that take backups in turn with a medium, where it is a disk at hand that gets any; of a pool that has tapes too nobody
-    /// knows the room.
-    pub(super) fn disks_with(&self, medium: MediumId) -> Result<Option<Disks>> {
-        let pool = match self.idb.management(medium)?.pool {
-            Some(name) => self.idb.pool(&name)?,
-            None => None,
-        };
-        let mut disks = Disks { media: Vec::new(), free: 0 };
-        let mut counted: BTreeSet<u64> = BTreeSet::new();
-        for known in self.idb.media()? {
-            let of = self.idb.management(known.id)?;
-            let is_of_pool = pool.as_ref().is_some_and(|pool| {
-                of.pool
-                    .as_ref()
-                    .is_some_and(|name| *name == pool.name || Some(name) == pool.free_pool.as_ref())
-            });
-            let is_out = of.exported_us.is_some() || of.retired_us.is_some();
-            if is_out || !(is_of_pool || known.id == medium) {
-                continue;
-            }
-            let Some(path) = self.disk_of(&known)? else {
-                if known.device.parse::<Address>().is_ok_and(|device| !device.is_sequential()) {
-                    continue;
-                }
-                return Ok(None);
-            };
-            let Some(free) = free_bytes(&path) else { continue };
-            disks.media.push(known.id);
-            let device = std::fs::metadata(&path).map(|of| of.dev());
-            if device.is_ok_and(|device| counted.insert(device)) {
-                disks.free = disks.free.saturating_add(free);
-            }
-        }
-        Ok(disks.media.contains(&medium).then_some(disks))
-    }
-
-    /// The directory of a medium, if it is one that is at hand and gets what is asked for.
-    fn disk_of(&self, medium: &Medium) -> Result<Option<PathBuf>> {
-        let Ok(Address::File(path)) = medium.device.parse() else { return Ok(None) };
-        let is_it =
-            || OpenMedium::open(&path).is_ok_and(|there| there.header().medium == medium.id);
-        let is_here = !is_elsewhere(self, medium) && is_it();
-        Ok((is_here && self.set_of_medium(medium.id)?.is_none()).then_some(path))
     }
 }
 

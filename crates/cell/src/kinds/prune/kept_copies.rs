@@ -55,7 +55,7 @@ impl Cell {
                     if self.is_short(*medium, (full, &chain), rows, gone, sizes)? {
                         continue;
                     }
-                    let why = self.why_kept(full, *medium)?;
+                    let why = self.why_kept(child.version.id, *medium)?;
                     let (versions, _) = kept.0.entry(*medium).or_insert((HashSet::new(), why));
                     versions.extend(&chain);
                 }
@@ -87,11 +87,11 @@ impl Cell {
         Ok(self.free_if_full(medium, object, (back, 0))?.is_some())
     }
 
-    fn why_kept(&self, full: VersionId, medium: MediumId) -> Result<String> {
+    fn why_kept(&self, child: VersionId, medium: MediumId) -> Result<String> {
         let device = self.idb.medium(medium)?.map(|medium| medium.device).unwrap_or_default();
         Ok(format!(
             "versions that have a copy there need them, until the full in their place is there too: `capstan copy {} --to {}` brings it",
-            shell_word(self.name_of_version(full)?),
+            shell_word(self.name_of_version(child)?),
             shell_word(device)
         ))
     }

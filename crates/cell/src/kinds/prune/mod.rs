@@ -14,6 +14,7 @@ mod plan;
 mod removed;
 mod room;
 mod rules;
+mod site;
 pub(crate) mod stand_ins;
 mod still;
 

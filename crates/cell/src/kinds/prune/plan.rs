@@ -74,6 +74,8 @@ pub(super) struct Plan {
     pub(super) host: String,
     pub medium: MediumId,
     pub to: To,
+    /// Other disks that have all of the chain, and get the full too.
+    pub copies: Vec<MediumId>,
 }
 
 /// What was settled about a base.

@@ -84,13 +84,6 @@ pub(super) fn room_at(to: &To) -> Option<u64> {
     }
 }
 
-impl Plan {
-    /// Bytes free where it goes, as far as anybody knows.
-    pub fn room(&self) -> Option<u64> {
-        room_at(&self.to)
-    }
-}
-
 impl Cell {
     /// Why there is no room for a consolidation, and what to do; nothing if there is, or nobody knows.
     pub(super) fn lack_of_room(&self, plan: &Plan, room: Option<u64>) -> Result<Option<Lack>> {
@@ -99,10 +92,13 @@ impl Cell {
         let Some(room) = room.filter(|room| *room < needed) else {
             return Ok(None);
         };
-        let medium = self.labels([plan.medium].iter())?.concat();
+        let medium = match &plan.to.pool {
+            Some(pool) => format!("the disks of pool '{pool}'"),
+            None => format!("medium '{}'", self.labels([plan.medium].iter())?.concat()),
+        };
         let lacks = needed - room;
         let why = format!(
-            "its full takes {}, for which {} are to be free on medium '{medium}', and {} are: {} lack; {}",
+            "its full takes {}, for which {} are to be free on {medium}, and {} are: {} lack; {}",
             mb(takes),
             mb(needed),
             mb(room),

@@ -11,7 +11,7 @@ use super::room::{needed_for, on_another_disk};
 use super::site::Disks;
 use crate::Cell;
 use crate::error::Result;
-use crate::media::mb;
+use crate::media::{LEAST_SPACE, mb};
 use crate::reading::version::VersionView;
 
 /// Why a prune leaves a chain as it is, however much of it is dead.
@@ -62,6 +62,10 @@ impl Cell {
             let Some(disks) = self.disks_with(medium)? else { continue };
             looked_at.extend(&disks.media);
             let Some(backups) = outlook.lasts_for(&disks.media, disks.free) else { continue };
+            // With less no session begins.
+            let of_use = disks.free.checked_sub(LEAST_SPACE);
+            let of_use = of_use.and_then(|free| outlook.lasts_for(&disks.media, free));
+            let backups = of_use.map_or(0, |of_use| backups.min(of_use + 1));
             // At least half of what the next backup takes comes back: what only grows is not helped so.
             let growth = outlook.growth_of(object, &disks.media);
             let chain: u64 = base.versions().map(|id| outlook.bytes(id, &disks.media)).sum();

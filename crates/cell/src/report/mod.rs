@@ -398,6 +398,9 @@ pub struct Report {
     /// Whether it ended since its medium could not be written.
     #[serde(skip)]
     pub device_failed: bool,
+    /// What the medium said, where it was that.
+    #[serde(skip)]
+    pub failure: Option<String>,
     /// Of several media those that were full, where it was that.
     #[serde(skip)]
     pub full_media: Vec<MediumId>,

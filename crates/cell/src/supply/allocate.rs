@@ -292,7 +292,7 @@ impl Ask {
     /// The same without those that were passed over.
     pub fn but(mut self, passed: &[PassedOver]) -> Self {
         self.unseated = passed.iter().filter(|(_, why)| loses_seat(why)).map(|of| of.0).collect();
-        self.passed = passed.iter().map(|(id, why)| (*id, (*why).to_owned())).collect();
+        self.passed = passed.iter().map(|(id, why)| (*id, why.to_string())).collect();
         self
     }
 

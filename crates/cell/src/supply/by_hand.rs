@@ -154,7 +154,7 @@ impl Cell {
         self.open_when_brought(&libraries, &wanted, &mut || {
             // It may be what was brought.
             if std::mem::replace(&mut looked, true) {
-                passed.retain(|(_, why)| *why != OUT_OF_REACH);
+                passed.retain(|(_, why)| why.what != OUT_OF_REACH);
             }
             loop {
                 let enough = self.refuse_to_end_early(pool, turn, by_drive, passed, count);

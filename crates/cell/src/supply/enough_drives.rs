@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::host::DeviceHost;
-use capstan_format::id::MediumId;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::request::{BackupRequest, Turn};
+use crate::supply::unfit::PassedOver;
 
 /// Drives by library.
 pub(crate) type Needs = BTreeMap<String, (LibraryName, u32)>;
@@ -58,7 +58,7 @@ impl Cell {
         &self,
         pool: &str,
         request: &BackupRequest,
-        passed: &mut Vec<(MediumId, &'static str)>,
+        passed: &mut Vec<PassedOver>,
     ) -> Result<()> {
         let by_drive = ByDrive::of_backup(request.encrypt);
         let mut none = None;
@@ -73,7 +73,7 @@ impl Cell {
                 // One that is blank is no medium that could be passed over.
                 Err(e) if self.idb.medium(would.id)?.is_none() => return Err(e),
                 Err(e) => {
-                    passed.push((would.id, "has no drive beside the mirrors"));
+                    passed.push((would.id, "has no drive beside the mirrors".into()));
                     none.get_or_insert(e);
                 }
             }

@@ -16,7 +16,7 @@ use crate::error::chain;
 use crate::media::WriteFailure;
 use crate::session::SessionLog;
 use crate::supply::tapes::Supply;
-use crate::supply::unfit::{HAS_FAILED, IS_FULL, PassedOver};
+use crate::supply::unfit::{PassedOver, Why};
 
 /// The changes of media in a session: they happen in the media agent's thread, and are said by the session's own.
 #[derive(Default)]
@@ -104,13 +104,11 @@ impl Cell {
                 WriteError::Full { media, .. } => media.clone(),
                 _ => members.iter().map(|m| m.medium.medium).collect(),
             };
-            let reason = match why {
-                WriteError::Full { .. } => IS_FULL,
-                _ => HAS_FAILED,
-            };
-            moves.0.lock().failed.extend(failed.iter().map(|id| (*id, reason)));
-            let supply = supply.clone().but(moves.0.lock().failed.clone());
+            let is_full = matches!(why, WriteError::Full { .. });
             let (of, why) = (WriteFailure::of(why), chain(why));
+            let reason = |id: &MediumId| (*id, Why::ended(is_full, &why));
+            moves.0.lock().failed.extend(failed.iter().map(reason));
+            let supply = supply.clone().but(moves.0.lock().failed.clone());
             let next =
                 cell.next_media(&supply, members, Some((of, &failed)), &mut |member, failed| {
                     let label = &member.medium.label;

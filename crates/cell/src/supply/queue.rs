@@ -6,6 +6,7 @@ use capstan_format::id::MediumId;
 use capstan_tape::TapeError;
 
 use crate::error::{CellError, Result};
+use crate::supply::unfit::PassedOver;
 
 /// Why a medium of a pool was passed over that may be free soon.
 pub(crate) const IN_USE: &str = "is in use";
@@ -41,23 +42,20 @@ impl Queue {
         &mut self,
         medium: MediumId,
         e: CellError,
-        passed: &mut Vec<(MediumId, &'static str)>,
+        passed: &mut Vec<PassedOver>,
     ) -> Result<()> {
         if has_no_drive(&e) {
             return self.again(e, passed);
         }
-        passed.push((medium, if e.is_busy() { IN_USE } else { OUT_OF_REACH }));
+        let why = if e.is_busy() { IN_USE } else { OUT_OF_REACH };
+        passed.push((medium, why.into()));
         self.busy = if e.is_busy() { Some(e) } else { self.busy.take() };
         Ok(())
     }
 
     /// Waits, as no medium is left because of that, for those that others have, which are not passed over any more then. An error if
     /// there are none, or nobody waits.
-    pub fn again(
-        &mut self,
-        e: CellError,
-        passed: &mut Vec<(MediumId, &'static str)>,
-    ) -> Result<()> {
+    pub fn again(&mut self, e: CellError, passed: &mut Vec<PassedOver>) -> Result<()> {
         let busy = match self.busy.take() {
             _ if e.is_busy() => e,
             Some(busy) => busy,
@@ -67,7 +65,7 @@ impl Queue {
         if !self.wait.again(&busy) {
             return Err(busy);
         }
-        passed.retain(|(_, why)| *why != IN_USE);
+        passed.retain(|(_, why)| why.what != IN_USE);
         Ok(())
     }
 }

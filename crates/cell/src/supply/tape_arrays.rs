@@ -65,7 +65,7 @@ impl Cell {
         let mut unfit = Unfit::default();
         for (medium, why_not) in self.arrays_in_order(array, wanted.by_drive)? {
             let name = format!("array '{}'", medium.label);
-            let why_not = why_passed(passed, medium.id).map(str::to_owned).or(why_not);
+            let why_not = why_passed(passed, medium.id).map(ToString::to_string).or(why_not);
             match why_not {
                 Some(why) => unfit.say(&name, why),
                 None => match self.open_whole(&medium.device.parse()?, wanted, hold) {

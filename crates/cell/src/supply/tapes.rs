@@ -31,7 +31,7 @@ use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
 use crate::supply::queue::{Queue, has_no_drive};
 use crate::supply::seen::why_not;
-use crate::supply::unfit::{IS_FULL, PassedOver, Unfit, why_next, why_passed};
+use crate::supply::unfit::{IS_FULL, PassedOver, Unfit, Why, why_next, why_passed};
 
 /// Where the media of a session come from.
 #[derive(Debug, Clone)]
@@ -113,8 +113,10 @@ impl Cell {
         passed: &[PassedOver],
         looked: &mut Looked,
     ) -> Result<Member> {
-        let at = |(id, why): &PassedOver| Some((self.tape_of(*id)?.recorded(), *why));
-        let at: Vec<(TapeAddress, &str)> = passed.iter().filter_map(at).collect();
+        let at: Vec<(TapeAddress, &Why)> = passed
+            .iter()
+            .filter_map(|(id, why)| Some((self.tape_of(*id)?.recorded(), why)))
+            .collect();
         let mut unfit = Unfit::default();
         for candidate in self.tapes_in_order(library, wanted.by_drive)? {
             let Candidate { barcode, known, why_not, is_seen } = candidate;
@@ -124,7 +126,7 @@ impl Cell {
             let place = tape.recorded();
             let is_passed = known.and_then(|(id, _)| why_passed(passed, id));
             let is_passed = is_passed.or_else(|| Some(at.iter().find(|at| at.0 == place)?.1));
-            match (is_passed.map(str::to_owned), why_not) {
+            match (is_passed.map(ToString::to_string), why_not) {
                 (None, None) => {}
                 (None, Some(why)) if is_seen => {
                     unfit.say_seen(&barcode, why, &library.library);
@@ -158,7 +160,7 @@ impl Cell {
                 }
                 // It was brought here from another library.
                 Ok(opened) => match why_passed(passed, opened.medium.medium) {
-                    Some(why) => unfit.say(&barcode, why.to_owned()),
+                    Some(why) => unfit.say(&barcode, why.to_string()),
                     None => {
                         trial.keep();
                         return Ok(opened);
@@ -294,7 +296,7 @@ impl Cell {
         pool: &str,
         turn: Turn,
         wanted: &Wanted,
-        passed: &mut Vec<(MediumId, &'static str)>,
+        passed: &mut Vec<PassedOver>,
     ) -> Result<Member> {
         let (mut queue, mut looked) = (Queue::begin(&self.devices), Looked::default());
         loop {
@@ -308,7 +310,7 @@ impl Cell {
                 Err(CellError::Exchanged(_)) if looked.is_new(medium.id, &medium.device) => {}
                 Err(e) if let Some(why) = why_next(&e) => {
                     self.note_passed_over(&medium.label, Some(medium.id), &e);
-                    passed.push((medium.id, why));
+                    passed.push((medium.id, why.into()));
                 }
                 other => return other,
             }
@@ -333,7 +335,7 @@ impl Cell {
                     None if member.device.is_ending() => IS_FULL,
                     _ => "is written by this session",
                 };
-                passed.push((id, why));
+                passed.push((id, why.into()));
             }
         }
         let mut none = None;
@@ -371,7 +373,7 @@ impl Cell {
         supply: &Supply,
         member: Member,
         failure: Option<WriteFailure>,
-        passed: &mut Vec<(MediumId, &'static str)>,
+        passed: &mut Vec<PassedOver>,
     ) -> std::result::Result<Member, WriteError> {
         let failed = |e: CellError| WriteError::Media(chain(&e));
         let old = member.medium.clone();
@@ -407,7 +409,7 @@ impl Cell {
         }
         member.medium.protection = old.protection;
         member.goes_on = true;
-        passed.push((member.medium.medium, "is written by this session"));
+        passed.push((member.medium.medium, "is written by this session".into()));
         Ok(member)
     }
 }

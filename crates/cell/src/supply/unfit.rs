@@ -1,5 +1,7 @@
 //! Media that a session does not write, and why not of each: what it says when none is left.
 
+use std::fmt;
+
 use capstan_devices::DeviceError;
 use capstan_devices::address::LibraryName;
 use capstan_engine::message::shell_word;
@@ -10,7 +12,42 @@ use crate::error::{CellError, Result, chain};
 use crate::media::write_protected::is_write_protected;
 
 /// A medium that a session does not write, and why not.
-pub(crate) type PassedOver = (MediumId, &'static str);
+pub(crate) type PassedOver = (MediumId, Why);
+
+/// Why a session does not write a medium.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Why {
+    /// In words that follow its name.
+    pub what: &'static str,
+    /// What it said, of one that failed.
+    cause: Option<String>,
+}
+
+impl From<&'static str> for Why {
+    fn from(what: &'static str) -> Self {
+        Self { what, cause: None }
+    }
+}
+
+impl Why {
+    /// It took no more: it is full, or it failed so.
+    pub fn ended(is_full: bool, cause: &str) -> Self {
+        match is_full {
+            true => IS_FULL.into(),
+            // In a list of media a semicolon would part it from the next one.
+            false => Self { what: HAS_FAILED, cause: Some(cause.replace("; ", ", ")) },
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            None => f.write_str(self.what),
+            Some(cause) => write!(f, "{} ({cause})", self.what),
+        }
+    }
+}
 
 /// Why a medium is not written that this session filled.
 pub(crate) const IS_FULL: &str = "is full";
@@ -32,9 +69,9 @@ pub(crate) const IS_PROTECTED: &str = "is write-protected";
 pub(crate) const IS_COPIED: &str = "is what is to be copied";
 
 /// Whether another one takes the seat of a medium in its rotation set that is not written for that reason.
-pub(crate) fn loses_seat(why: &str) -> bool {
+pub(crate) fn loses_seat(why: &Why) -> bool {
     matches!(
-        why,
+        why.what,
         HAS_FAILED | CANNOT_BE_READ | NOT_AS_WRITTEN | IS_DAMAGED | IS_PROTECTED | IS_COPIED
     )
 }
@@ -120,9 +157,9 @@ impl Unfit {
 }
 
 /// Why a medium is passed over, if it is.
-pub(crate) fn why_passed(passed: &[PassedOver], medium: MediumId) -> Option<&'static str> {
+pub(crate) fn why_passed(passed: &[PassedOver], medium: MediumId) -> Option<&Why> {
     // What came last is known best.
-    passed.iter().rev().find(|(id, _)| *id == medium).map(|(_, why)| *why)
+    passed.iter().rev().find(|(id, _)| *id == medium).map(|(_, why)| why)
 }
 
 /// Names with what is wrong with each. Of those with which the same is wrong, and of all, a few are named and the others counted.

@@ -109,6 +109,7 @@ impl Job<'_> {
             bytes: 0,
             device_full: false,
             device_failed: false,
+            failure: None,
             full_media: &[],
             device_lost: false,
             encryption: None,

@@ -118,6 +118,8 @@ pub(super) struct Written<'a> {
     pub bytes: u64,
     pub device_full: bool,
     pub device_failed: bool,
+    /// What it said then.
+    pub failure: Option<&'a str>,
     /// Of several media those that were full.
     pub full_media: &'a [MediumId],
     /// Whether that was since its drive could not be reached.
@@ -522,6 +524,7 @@ impl Job<'_> {
             notes: plan.notes.clone(),
             device_full: written.device_full,
             device_failed: written.device_failed,
+            failure: written.failure.map(str::to_owned),
             full_media: written.full_media.to_vec(),
             device_lost: written.device_lost,
             encryption: written.encryption,

@@ -44,7 +44,7 @@ use crate::report::Report;
 use crate::request::{ConsolidateRequest, VersionName};
 use crate::session::{SessionLog, writes_versions};
 use crate::supply::Wanted;
-use crate::supply::unfit::{HAS_FAILED, IS_FULL, IS_READ, PassedOver};
+use crate::supply::unfit::{IS_READ, PassedOver, Why};
 
 /// A consolidation that came to its end.
 pub(crate) struct Consolidated {
@@ -160,8 +160,8 @@ impl Cell {
         let _booked = self.book_drives_for(&to.device, to.pool.as_deref(), &works)?;
         drop(works);
         let sources = self.tapes_read(&view)?;
-        let mut passed: Vec<PassedOver> = sources.iter().map(|id| (*id, IS_READ)).collect();
-        passed.extend(to.but.map(|id| (id, NO_ROOM)));
+        let mut passed: Vec<PassedOver> = sources.iter().map(|id| (*id, IS_READ.into())).collect();
+        passed.extend(to.but.map(|id| (id, NO_ROOM.into())));
         let mut member = self.open_to(to, wanted, &passed, observer)?;
         self.warn_in_clear(&member.medium, [&view], name, &log)?;
         let going_on = Wanted { by_drive: wanted.by_drive.going_on(&member.medium), ..*wanted };
@@ -198,8 +198,8 @@ impl Cell {
                 let of = ended.failure().map_or(WriteFailure::Other, WriteFailure::of);
                 let full = of == WriteFailure::Full;
                 self.note_write_failure(last.medium, of)?;
-                let why = (last.medium, if full { IS_FULL } else { HAS_FAILED });
-                passed.push(why);
+                let why = (last.medium, Why::ended(full, &chain(e)));
+                passed.push(why.clone());
                 run.supply = run.supply.clone().but([why]);
                 // One that got full is no failure, unless it took nothing at all.
                 failures += usize::from(!(full && took));

@@ -17,7 +17,7 @@ use crate::request::{ConsolidateRequest, Turn};
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
 use crate::supply::tapes::Supply;
-use crate::supply::unfit::{IS_READ, why_passed};
+use crate::supply::unfit::{IS_READ, PassedOver, why_passed};
 
 /// Where it goes.
 #[derive(Debug, Clone)]
@@ -52,8 +52,8 @@ impl To {
     /// Where media come from when one ends or fails, without those that are read.
     pub fn supply(&self, by_drive: ByDrive, sources: &[MediumId]) -> Supply {
         let supply = Supply::of(self.pool.as_deref(), [&self.device]);
-        let sources = sources.iter().map(|id| (*id, IS_READ));
-        supply.encrypted(by_drive).but(sources.chain(self.but.map(|id| (id, NO_ROOM))))
+        let sources = sources.iter().map(|id| (*id, IS_READ.into()));
+        supply.encrypted(by_drive).but(sources.chain(self.but.map(|id| (id, NO_ROOM.into()))))
     }
 
     /// How sessions are recorded.
@@ -113,7 +113,7 @@ impl Cell {
         &self,
         to: &To,
         wanted: &Wanted,
-        passed: &[(MediumId, &'static str)],
+        passed: &[PassedOver],
         observer: &dyn Observer,
     ) -> Result<Member> {
         let choice = Choice::but(passed);

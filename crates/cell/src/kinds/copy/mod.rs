@@ -101,7 +101,7 @@ impl Cell {
         session.record_begin(request.device.to_string(), plan.object, None)?;
         let wanted = Wanted { by_drive: by_drive.going_on(&target), ..wanted };
         let next = |passed: &[PassedOver]| {
-            let passed: Vec<_> = sides.passed().chain(passed.iter().copied()).collect();
+            let passed: Vec<_> = sides.passed().chain(passed.iter().cloned()).collect();
             self.open_chosen(&request.device, &wanted, &Choice::but(&passed))
         };
         let supply = Supply::of(None, [&request.device]).encrypted(by_drive);

@@ -23,13 +23,13 @@ use crate::report::{AwayReport, Replica, Report};
 use crate::session::SessionLog;
 use crate::session::transfers::Moved;
 use crate::supply::tapes::Supply;
-use crate::supply::unfit::{HAS_FAILED, IS_FULL, PassedOver};
+use crate::supply::unfit::{PassedOver, Why};
 
 /// So many media that fail are not the media's fault.
 const FAILURES: usize = 3;
 
 /// Opens a medium, none of those that were passed over.
-pub(crate) type NextMember<'a> = &'a dyn Fn(&[(MediumId, &'static str)]) -> Result<Member>;
+pub(crate) type NextMember<'a> = &'a dyn Fn(&[PassedOver]) -> Result<Member>;
 
 /// What is copied from where to where.
 pub(crate) struct Route<'a> {
@@ -180,7 +180,7 @@ impl Cell {
                 return Ok(copied);
             }
             self.note_write_failure(last.medium, of)?;
-            passed.push((last.medium, if full { IS_FULL } else { HAS_FAILED }));
+            passed.push((last.medium, Why::ended(full, &failure)));
             // A tape that got full is no failure, unless it took nothing at all.
             failures += usize::from(!(full && took));
             let spool_failed = of == WriteFailure::Spool;

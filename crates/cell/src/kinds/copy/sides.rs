@@ -53,7 +53,7 @@ impl<'a> Sides<'a> {
 
     /// The media that the copy is not written to.
     pub fn passed(&self) -> impl Iterator<Item = PassedOver> {
-        self.originals.iter().map(|id| (*id, IS_READ))
+        self.originals.iter().map(|id| (*id, IS_READ.into()))
     }
 }
 

@@ -166,7 +166,7 @@ impl Cell {
             log_level: None,
             supply: supply
                 .encrypted(by_drive)
-                .but(sources.ids().into_iter().map(|id| (id, IS_READ))),
+                .but(sources.ids().into_iter().map(|id| (id, IS_READ.into()))),
             next: match target {
                 Target::Medium(_) => None,
                 _ => Some(&|passed| self.stage_member(request, going_on, passed, sources)),

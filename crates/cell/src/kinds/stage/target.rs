@@ -1,7 +1,6 @@
 //! Where copies are staged to.
 
 use capstan_devices::address::Address;
-use capstan_format::id::MediumId;
 use capstan_media_agent::write::mirror::Member;
 
 use super::source::Sources;
@@ -13,7 +12,7 @@ use crate::request::StageRequest;
 use crate::supply::Wanted;
 use crate::supply::by_hand::Choice;
 use crate::supply::queue::Queue;
-use crate::supply::unfit::{IS_COPIED, why_next};
+use crate::supply::unfit::{IS_COPIED, PassedOver, why_next};
 
 impl Cell {
     /// Opens the medium that is written to, none of those that were `passed` over.
@@ -21,11 +20,11 @@ impl Cell {
         &self,
         request: &StageRequest,
         by_drive: ByDrive,
-        passed: &[(MediumId, &'static str)],
+        passed: &[PassedOver],
         sources: &Sources,
     ) -> Result<Member> {
         let mut passed = passed.to_vec();
-        passed.extend(sources.ids().into_iter().map(|id| (id, IS_COPIED)));
+        passed.extend(sources.ids().into_iter().map(|id| (id, IS_COPIED.into())));
         let (block_size, new_medium) = (request.block_size, request.new_medium);
         let wanted = Wanted { block_size, by_drive, new_medium, as_it_is: false };
         let (mut queue, mut looked) = (Queue::begin(&self.devices), Looked::default());
@@ -65,7 +64,7 @@ impl Cell {
                         && let Some(why) = why_next(&e) =>
                 {
                     self.note_passed_over(&address.to_string(), Some(id), &e);
-                    passed.push((id, why));
+                    passed.push((id, why.into()));
                 }
                 other => break other?,
             }

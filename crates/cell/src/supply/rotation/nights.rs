@@ -17,6 +17,7 @@ use crate::request::Turn;
 use crate::session::host;
 use crate::supply::allocate::{Ask, local_date, was_written};
 use crate::supply::rotation::past_turns::OfSet;
+use crate::supply::unfit::PassedOver;
 
 /// So many of the last nights of a set are looked at.
 const NIGHTS: usize = 5;
@@ -164,7 +165,7 @@ impl Cell {
         name: &str,
         turn: Turn,
         by_drive: ByDrive,
-        passed: &[(MediumId, &'static str)],
+        passed: &[PassedOver],
         count: usize,
     ) -> Result<()> {
         if count < 2 {

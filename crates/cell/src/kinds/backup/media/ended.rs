@@ -148,6 +148,7 @@ impl Writing<'_, '_> {
         let all_on_tape = (request.pool.is_some() || request.device.is_tape())
             && request.mirrors.iter().all(Address::is_tape);
         let of = outcome.of();
+        let failure = outcome.failure.as_ref().map(|e| crate::error::chain(e));
         let written = Written {
             media,
             media_change_s: self.moves.seconds(),
@@ -157,6 +158,7 @@ impl Writing<'_, '_> {
             device_full: outcome.is_full(),
             // Another medium would be written through the same spool.
             device_failed: outcome.is_full() || of.is_some_and(WriteFailure::is_of_medium),
+            failure: failure.as_deref(),
             full_media: outcome.full_media(),
             device_lost: of == Some(WriteFailure::Connection),
             encryption: match request.encrypt {

@@ -21,7 +21,7 @@ use crate::observe::{Observer, Silent, Stop};
 use crate::report::Report;
 use crate::request::{BackupRequest, Source, Turn};
 use crate::supply::queue::Queue;
-use crate::supply::unfit::{HAS_FAILED, IS_FULL, PassedOver, why_next, why_passed};
+use crate::supply::unfit::{IS_FULL, PassedOver, Why, a_few, why_next, why_passed};
 
 /// So many media that fail one after the other are not the media's fault.
 const FAILURES: usize = 3;
@@ -45,6 +45,8 @@ struct ToSupply<'a> {
     passed: Vec<PassedOver>,
     /// Media that sessions do not go on on: they were filled by them, or failed.
     avoid: Vec<PassedOver>,
+    /// What failed so far, with what it said.
+    failed: Vec<(String, String)>,
     queue: Queue,
     looked: Looked,
     observer: &'a dyn Observer,
@@ -69,6 +71,8 @@ type Chosen = (MediumId, String);
 struct Round {
     /// Whether one took no more; and if so, whether it was full.
     failed: Option<bool>,
+    /// What it said.
+    cause: String,
     /// Whether it could not be reached.
     lost: bool,
 }
@@ -102,6 +106,7 @@ impl Cell {
             dry_run: first.dry_run,
             passed: Vec::new(),
             avoid: Vec::new(),
+            failed: Vec::new(),
             queue: Queue::begin(&self.devices),
             looked: Looked::default(),
             observer,
@@ -111,13 +116,14 @@ impl Cell {
         Ok(backups.reports.into_iter().flatten().collect())
     }
 
-    /// Media of these labels, on which a session does not go on: they were filled by it, or failed.
-    fn why_not_again(&self, labels: &[String]) -> Result<Vec<PassedOver>> {
+    /// The media of a session, on which it does not go on: they were filled by it, or failed.
+    fn why_not_again(&self, of: &Report) -> Result<Vec<PassedOver>> {
+        let cause = of.failure.as_deref().unwrap_or_default();
         let why = |id| -> Result<PassedOver> {
             let is_full = self.idb.management(id)?.full_us.is_some();
-            Ok((id, if is_full { IS_FULL } else { HAS_FAILED }))
+            Ok((id, Why::ended(is_full, cause)))
         };
-        self.media_called(labels)?.into_iter().map(why).collect()
+        self.media_called(&of.media)?.into_iter().map(why).collect()
     }
 }
 
@@ -137,17 +143,29 @@ impl ToSupply<'_> {
                 Next::End => break,
             };
             self.queue.has_had_one();
-            let Round { failed, lost } = self.take(written)?;
+            let Round { failed, cause, lost } = self.take(written)?;
             let Some(full) = failed else { break };
             failures += usize::from(!full);
-            if failures >= FAILURES || self.stop.0.load(Relaxed) {
+            if self.stop.0.load(Relaxed) {
+                break;
+            }
+            if failures >= FAILURES {
+                self.add_error(Code::DeviceFailed, &self.no_more());
                 break;
             }
             let is_passed = |id| !lost && (!full || why_passed(&self.avoid, id).is_some());
             let chosen = chosen.map(|(id, _)| id).filter(|id| is_passed(*id));
-            self.passed.extend(chosen.map(|id| (id, if full { IS_FULL } else { HAS_FAILED })));
+            self.passed.extend(chosen.map(|id| (id, Why::ended(full, &cause))));
         }
         Ok(())
+    }
+
+    /// The error that media fail one after the other, so that no further one is tried.
+    fn no_more(&self) -> CellError {
+        CellError::NoMedium(format!(
+            "{FAILURES} media failed one after the other, so no other is tried: {}; mend that, and run the backup again",
+            a_few(&self.failed)
+        ))
     }
 
     /// Whether anything was written before.
@@ -215,7 +233,7 @@ impl ToSupply<'_> {
             {
                 let device = self.requests.first().map(|request| request.device.to_string());
                 self.cell.note_passed_over(&device.unwrap_or_default(), Some(*id), &e);
-                self.passed.push((*id, why));
+                self.passed.push((*id, why.into()));
                 Ok(Next::Again)
             }
             Err(e) => self.end(e),
@@ -250,11 +268,20 @@ impl ToSupply<'_> {
                     true => Vec::new(),
                     // The others are gone on with.
                     false if !report.full_media.is_empty() => {
-                        report.full_media.iter().map(|id| (*id, IS_FULL)).collect()
+                        report.full_media.iter().map(|id| (*id, IS_FULL.into())).collect()
                     }
-                    false => self.cell.why_not_again(&report.media)?,
+                    false => self.cell.why_not_again(report)?,
                 };
                 round.lost |= report.device_lost;
+                round.cause = report.failure.clone().unwrap_or_default();
+                if !report.device_full {
+                    let label = report.media.last().cloned().unwrap_or_default();
+                    let said = (label, format!(" {}", Why::ended(false, &round.cause)));
+                    // Backups that are written together fail together.
+                    if self.failed.last() != Some(&said) {
+                        self.failed.push(said);
+                    }
+                }
                 if matches!(self.requests[at].source, Source::Paths(_)) {
                     self.requests[at].resume = true;
                     again.push(at);

@@ -8,6 +8,7 @@ use capstan_format::FormatError;
 use capstan_format::id::SegmentNumber;
 use capstan_tape::TapeError;
 
+use crate::os_errors::{is_far, is_of_disk, is_refused};
 use crate::scsi::SECRET_VARIABLE;
 
 /// Why a device or medium cannot be used.
@@ -334,11 +335,36 @@ impl DeviceError {
         matches!(self, Self::Busy { .. }) || self.of_tape().is_some_and(TapeError::is_busy)
     }
 
-    /// Whether it tells nothing of what is on the medium: that is elsewhere, others have it, or a drive failed.
+    /// Whether it tells nothing of what is on the medium: that is elsewhere, others have it, a drive failed, its server does not answer, or
+    /// this user may not read it.
     pub fn spares_medium(&self) -> bool {
         match self {
             Self::ArrayBroken { source, .. } => source.spares_medium(),
-            e => e.is_busy() || e.of_tape().is_some_and(|e| e.is_away() || e.spares_tape()),
+            e if e.is_busy() => true,
+            e => match (e, e.of_tape()) {
+                (_, Some(tape)) => tape.is_away() || tape.spares_tape(),
+                (Self::Io { source, .. }, None) => is_far(source) || is_refused(source),
+                _ => false,
+            },
+        }
+    }
+
+    /// Whether a write that failed so tells on the medium. Else it is a matter of where that lies, of the way to it, of its drive, or of
+    /// what was asked for.
+    pub fn tells_on_medium(&self) -> bool {
+        match self {
+            Self::ArrayBroken { source, .. } => source.tells_on_medium(),
+            Self::Medium { .. }
+            | Self::HeaderLost { .. }
+            | Self::TapeHeaderLost { .. }
+            | Self::TapeUnread(_)
+            | Self::SpoolFailed(_) => true,
+            e => match (e, e.of_tape()) {
+                (_, Some(TapeError::Io { source, .. })) => is_of_disk(source),
+                (_, Some(tape)) => tape.tells_on_tape(),
+                (Self::Io { source, .. }, None) => is_of_disk(source),
+                _ => false,
+            },
         }
     }
 

@@ -13,6 +13,7 @@
 //! - [`scsi`]: real drives and libraries
 //! - [`medium`]: a medium of any kind, and the traits that kinds of devices have: [`Device`] and [`medium::storage::Storage`]
 //! - [`address`]: device names
+//! - [`os_errors`]: what errors of the operating system say of a disk
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
@@ -24,6 +25,7 @@ pub mod host;
 pub mod medium;
 pub mod null;
 pub mod open;
+pub mod os_errors;
 pub mod rait;
 pub mod scsi;
 mod state;

@@ -295,6 +295,18 @@ impl TapeError {
         matches!(self, Self::Medium { .. } | Self::BadTape { .. }) || self.is_no_tape()
     }
 
+    /// Whether a write that failed so tells on the tape. That it is write-protected, away, of another kind, or full does not, and what its
+    /// drive or its robot did does not either.
+    pub fn tells_on_tape(&self) -> bool {
+        matches!(
+            self,
+            Self::Medium { .. }
+                | Self::BadTape { .. }
+                | Self::Damaged { .. }
+                | Self::BeyondEnd { .. }
+        )
+    }
+
     /// Whether it is a matter of what the tape is, and stays so.
     pub fn is_of_kind(&self) -> bool {
         matches!(

@@ -6,6 +6,7 @@ use capstan_devices::DeviceError;
 use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_devices::medium::OpenMedium;
+use capstan_devices::os_errors::is_far;
 use capstan_engine::frames::Place;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, SegmentId};
@@ -18,7 +19,7 @@ use parking_lot::Mutex;
 use crate::Cell;
 use crate::error::{CellError, Result, chain, plain};
 use crate::media::{at_other_host, lacking_tapes, recall};
-use crate::reading::unread::{is_far, not_now, of_way};
+use crate::reading::unread::{not_now, of_way};
 use crate::session::lease::Reading;
 use crate::session::{SessionLog, now_us};
 

@@ -1,13 +1,13 @@
-//! What could not be read as a drive, a robot, or the way to them failed: of what lies on the medium that tells nothing. It is no damage,
-//! and is as away as a tape on a shelf.
+//! What could not be read as a drive, a robot, or the way to them failed, or as this user may not read it: of what lies on the medium that
+//! tells nothing. It is no damage, and is as away as a tape on a shelf.
 
 use capstan_devices::DeviceError;
+use capstan_devices::os_errors::{is_far, is_refused};
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
 use capstan_media_agent::read::error::ReadError;
 use capstan_tape::TapeError;
-use rustix::io::Errno;
 
 use crate::error::{CellError, chain};
 
@@ -22,7 +22,7 @@ pub(crate) fn of_way_to_device(e: &DeviceError) -> Option<String> {
     match (e, e.of_tape()) {
         (_, Some(tape)) => of_way_to_tape(tape),
         (DeviceError::ArrayBroken { source, .. }, _) => of_way_to_device(source),
-        (DeviceError::Io { source, .. }, _) if is_far(source) => Some(chain(e)),
+        (DeviceError::Io { source, .. }, _) if is_not_now(source) => Some(chain(e)),
         (DeviceError::Busy { .. }, _) => Some(chain(e)),
         _ => None,
     }
@@ -35,7 +35,7 @@ pub(crate) fn of_way(e: &ReadError) -> Option<String> {
         ReadError::Io { source, .. } => {
             match source.get_ref().and_then(|e| e.downcast_ref::<TapeError>()) {
                 Some(tape) => of_way_to_tape(tape),
-                None => is_far(source).then(|| chain(e)),
+                None => is_not_now(source).then(|| chain(e)),
             }
         }
         _ => None,
@@ -88,26 +88,7 @@ pub(crate) fn told(known: CellError, next: Option<CellError>) -> CellError {
     }
 }
 
-/// Whether the way to a file is lost: the server of its file system does not answer, or its disk was pulled.
-pub(crate) fn is_far(e: &std::io::Error) -> bool {
-    use std::io::ErrorKind as Kind;
-    let is_gone = || {
-        matches!(
-            Errno::from_io_error(e),
-            Some(Errno::NODEV | Errno::NXIO | Errno::NOMEDIUM | Errno::HOSTDOWN | Errno::SHUTDOWN)
-        )
-    };
-    matches!(
-        e.kind(),
-        Kind::NotADirectory
-            | Kind::StaleNetworkFileHandle
-            | Kind::NotConnected
-            | Kind::TimedOut
-            | Kind::HostUnreachable
-            | Kind::NetworkUnreachable
-            | Kind::NetworkDown
-            | Kind::ConnectionRefused
-            | Kind::ConnectionReset
-            | Kind::ConnectionAborted
-    ) || is_gone()
+/// Whether a file cannot be read now, whatever is in it.
+fn is_not_now(e: &std::io::Error) -> bool {
+    is_far(e) || is_refused(e)
 }

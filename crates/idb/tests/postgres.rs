@@ -191,7 +191,7 @@ fn a_commit_whose_answer_is_lost_is_done_once() {
     for (n, cut) in [(1, BEFORE), (2, AFTER), (3, BEFORE), (4, AFTER)] {
         cutter.cut.store(cut, Ordering::SeqCst);
         // A count: twice would show.
-        idb.add_medium_error(id, None).unwrap();
+        idb.add_medium_error(id, 5, false).unwrap();
         assert_eq!(cutter.cuts.load(Ordering::SeqCst), n);
         assert_eq!(idb.management(id).unwrap().errors, n as u64, "cut {cut}");
     }
@@ -460,7 +460,7 @@ fn one_writes_at_a_time() {
     thread::scope(|scope| {
         for idb in [&first, &second] {
             scope.spawn(|| {
-                (0..100).for_each(|_| idb.add_medium_error(MediumId(nth(1)), None).unwrap())
+                (0..100).for_each(|_| idb.add_medium_error(MediumId(nth(1)), 5, false).unwrap())
             });
         }
     });

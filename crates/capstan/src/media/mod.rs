@@ -490,10 +490,13 @@ fn page(m: &MediumInfo) -> String {
         }
         (n, ..) => format!("{} versions, without end", grouped(n)),
     };
-    let condition = match m.reasons.is_empty() {
+    let mut condition = match m.reasons.is_empty() {
         true => m.condition.to_string(),
         false => format!("{} ({})", m.condition, m.reasons.join(", ")),
     };
+    if let Some(ways) = &m.ways_out {
+        condition.push_str(&format!("; {}", path_text(ways.as_bytes())));
+    }
     let exported = m.management.exported_us.map(|us| {
         let to = m.management.exported_to.clone().unwrap_or_default();
         format!("{} {}", local_time(us), path_text(to.as_bytes())).trim_end().to_owned()
@@ -557,6 +560,7 @@ pub fn json_of(m: &MediumInfo) -> Value {
         "state": m.state.as_str(),
         "condition": m.condition.to_string(),
         "reasons": m.reasons,
+        "hint": m.ways_out,
         "at_hand": m.absent.is_none(),
         "foreign": m.foreign,
         "block_size": m.medium.block_size,

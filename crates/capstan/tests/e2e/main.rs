@@ -106,6 +106,7 @@ mod page_cache;
 mod places;
 mod policies;
 mod pool_keeps;
+mod poor_disk;
 mod postgres;
 mod presence;
 mod protection;

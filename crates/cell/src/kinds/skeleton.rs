@@ -134,7 +134,8 @@ impl Cell {
             bytes_written: report.bytes_written,
         };
         let json = serde_json::to_string(report).unwrap_or_default();
-        Ok(self.idb.end_session(session, status, now_us(), &totals, &json, version_status)?)
+        self.idb.end_session(session, status, now_us(), &totals, &json, version_status)?;
+        self.forgive_written()
     }
 
     /// Puts on record a session that was not on record while it ran, and gives it its identity.

@@ -14,6 +14,7 @@ pub(crate) mod named;
 pub(crate) mod out;
 pub(crate) mod owner;
 pub(crate) mod place;
+pub(crate) mod proven;
 pub(crate) mod state;
 pub(crate) mod unreadable;
 pub(crate) mod whereabouts;
@@ -45,6 +46,7 @@ pub(crate) use self::libraries::{Libraries, tape_away};
 pub(crate) use self::out::{exported, tape_exported, tape_name, tapes_to_come};
 pub(crate) use self::owner::{identity, recorded};
 pub(crate) use self::place::{refuse_new_medium_of, refuse_unmounted_home};
+pub(crate) use self::proven::{way_to_prove, ways_out_of_poor};
 pub use self::state::{Facts, MediumState};
 pub use self::whereabouts::{TapeAt, place_shown};
 use crate::Cell;
@@ -75,6 +77,8 @@ pub struct MediumInfo {
     pub condition: Condition,
     /// The reasons.
     pub reasons: Vec<String>,
+    /// What can be done about it, where the condition is poor.
+    pub ways_out: Option<String>,
     /// Why it cannot be used where it was last seen; nothing where it is at hand.
     pub absent: Option<String>,
     /// The host that has it, where that is another one.
@@ -179,6 +183,8 @@ impl Cell {
             && !is_worm(medium);
         let kept_longest = if kept_by_set { keeps.of_in_turn(&versions) } else { kept.clone() };
         let (condition, mut reasons) = judged(medium, &management, holdings.sessions);
+        let ways_out = (condition == Condition::Poor && management.retired_us.is_none())
+            .then(|| ways_out_of_poor(medium, management.errors));
         let foreign = match &at_hand.header {
             Some(header) => self.other_cell(header)?.is_some(),
             None => management.is_other_cells(),
@@ -224,6 +230,7 @@ impl Cell {
             state_inside,
             condition,
             reasons,
+            ways_out,
             absent: at_hand.absent,
             free_bytes: at_hand.free_bytes,
             used,

@@ -20,7 +20,7 @@ use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::exchanged::Looked;
 use crate::media::write_protected::is_write_protected;
-use crate::media::{MediumInfo, MediumState};
+use crate::media::{MediumInfo, MediumState, way_to_prove};
 use crate::request::Turn;
 use crate::session::now_us;
 use crate::supply::queue::has_no_drive;
@@ -192,7 +192,7 @@ impl Cell {
         let asked = Asked { pool: &pool, set, may_join, turn: ask.turn, today: ask.today };
         let (passed, by_drive) = (&ask.passed, ask.by_drive);
         let mut best: Option<(Rank, MediumInfo)> = None;
-        let mut unfit = Vec::new();
+        let (mut unfit, mut prove) = (Vec::new(), None);
         for info in all {
             if let Some((_, why)) = passed.iter().find(|(id, _)| *id == info.medium.id) {
                 unfit.push((info.medium.label.clone(), format!(" {why}")));
@@ -206,7 +206,13 @@ impl Cell {
                     }
                 }
                 Ok(_) => {}
-                Err(why) => unfit.push((info.medium.label.clone(), format!(" {why}"))),
+                Err(why) => {
+                    if info.state == MediumState::Poor {
+                        prove =
+                            prove.or_else(|| way_to_prove(&info.medium, info.management.errors));
+                    }
+                    unfit.push((info.medium.label.clone(), format!(" {why}")));
+                }
             }
         }
         match best {
@@ -214,7 +220,7 @@ impl Cell {
                 let behind_blank = rank.0 >= BEHIND_BLANK && pool.scratch;
                 Ok(Chosen { info, set, behind_blank })
             }
-            None => Err(needed(&pool, set.filter(|_| !may_join), set, &unfit)),
+            None => Err(needed(&pool, set.filter(|_| !may_join), set, &unfit, prove.as_deref())),
         }
     }
 
@@ -384,18 +390,21 @@ impl Asked<'_> {
     }
 }
 
-/// The error for a pool without a usable medium: it names what is needed, which for a set that is `complete` is a further place, too.
+/// The error for a pool without a usable medium: it names what is needed, which for a set that is `complete` is a further place, too; and
+/// the command that `prove`s a medium in poor condition to be sound.
 fn needed(
     pool: &Pool,
     complete: Option<RotationSet>,
     set: Option<RotationSet>,
     unfit: &[(String, String)],
+    prove: Option<&str>,
 ) -> CellError {
     let of = set.map_or(String::new(), |set| format!(" for its {set} set"));
     let why = match unfit.is_empty() {
         true => "it has none".to_owned(),
         false => a_few(unfit),
     };
+    let prove = prove.map_or(String::new(), |prove| format!(" ({prove})"));
     let name = shell_word(&pool.name);
     let add = match complete {
         None => format!("add a free one: `capstan media init DEVICE --pool {name}`"),
@@ -411,7 +420,7 @@ fn needed(
         }
     };
     CellError::NoMedium(format!(
-        "pool '{}' has no usable medium{of}: {why}; make one of them usable, or {add}",
+        "pool '{}' has no usable medium{of}: {why}; make one of them usable{prove}, or {add}",
         pool.name
     ))
 }
@@ -479,6 +488,7 @@ mod tests {
             state_inside: state,
             condition: Condition::Good,
             reasons: Vec::new(),
+            ways_out: None,
             absent: None,
             used: None,
             tapes: Vec::new(),

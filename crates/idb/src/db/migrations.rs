@@ -37,4 +37,5 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (33, "lost members since", include_str!("../../migrations/0033_lost_members_since.sql")),
     (34, "leaving tapes", include_str!("../../migrations/0034_leaving_tapes.sql")),
     (35, "runs of sessions", include_str!("../../migrations/0035_runs_of_sessions.sql")),
+    (36, "errors since", include_str!("../../migrations/0036_errors_since.sql")),
 ];

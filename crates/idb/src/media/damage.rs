@@ -13,7 +13,7 @@ impl Idb {
     /// there.
     pub fn put_damage(&self, medium: MediumId, segments: &[SegmentId], at_us: i64) -> Result<()> {
         self.set_damage(medium, segments, Some(at_us))?;
-        self.add_medium_error(medium, Some(at_us))
+        self.add_medium_error(medium, at_us, true)
     }
 
     /// Records that these segments are whole on a medium.

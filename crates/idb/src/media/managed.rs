@@ -18,7 +18,7 @@ pub struct Management {
     pub first_us: i64,
     /// Sessions that wrote on it before it was last recycled.
     pub passes: u64,
-    /// Failed writes, and damage that is there.
+    /// Failed writes that tell on the medium, and damage, as far as no proof took them back.
     pub errors: u64,
     /// When damage was found that no later verification took back.
     pub damaged_us: Option<i64>,
@@ -175,19 +175,6 @@ impl Idb {
         })
     }
 
-    /// Counts an error of a medium: a write that failed, or damage (found then). Damage is one error as long as it is there, however
-    /// often it is found.
-    pub fn add_medium_error(&self, medium: MediumId, damaged_us: Option<i64>) -> Result<()> {
-        self.write(format_args!("record an error of medium {}", medium.short()), async |conn| {
-            ensure(conn, medium).await?;
-            let sql = "UPDATE media_management SET errors = errors + \
-                       CASE WHEN $2 IS NULL OR damaged_us IS NULL THEN 1 ELSE 0 END, \
-                       damaged_us = COALESCE(damaged_us, $2) WHERE medium_id = $1";
-            sql::query(sql).bind(medium.to_string()).bind(damaged_us).execute(conn).await?;
-            Ok(())
-        })
-    }
-
     /// Records that a medium has no room left.
     pub fn set_medium_full(&self, medium: MediumId, at_us: i64) -> Result<()> {
         self.write(format_args!("record medium {}", medium.short()), async |conn| {
@@ -310,10 +297,12 @@ impl Idb {
         })
     }
 
-    /// Records that a medium is in use again: it was the drives' fault that they asked to be cleaned.
+    /// Records that a medium is in use again: it was the drives' fault that they asked to be cleaned, or could
+    /// not write. Damage that is there still is an error.
     pub fn unretire_medium(&self, medium: MediumId) -> Result<()> {
         self.write(format_args!("record medium {}", medium.short()), async |conn| {
-            let sql = "UPDATE media_management SET retired_us = NULL, cleaning_drives = NULL \
+            let sql = "UPDATE media_management SET retired_us = NULL, cleaning_drives = NULL, \
+                       errors = CASE WHEN damaged_us IS NULL THEN 0 ELSE 1 END, error_us = NULL \
                        WHERE medium_id = $1";
             sql::query(sql).bind(medium.to_string()).execute(conn).await?;
             Ok(())

@@ -3,6 +3,7 @@
 pub(crate) mod copies;
 pub(crate) mod damage;
 pub(crate) mod exported;
+pub(crate) mod faults;
 pub(crate) mod forget;
 pub(crate) mod known;
 pub(crate) mod lacks;

@@ -157,9 +157,9 @@ pub fn poor_lines(poor: &[PoorMedium]) -> String {
         let label = path_text(m.medium.label.as_bytes());
         let _ = writeln!(
             text,
-            "Medium '{label}' is poor ({}): `capstan media retire {}` brings what must stay elsewhere",
+            "Medium '{label}' is poor ({}): {}",
             m.reasons.join(", "),
-            shell_word(&label)
+            path_text(m.ways_out.as_bytes())
         );
     }
     text
@@ -172,6 +172,7 @@ pub fn poor_json(m: &PoorMedium) -> Value {
         "label": m.medium.label,
         "device": m.medium.device,
         "reasons": m.reasons,
+        "hint": m.ways_out,
     })
 }
 

@@ -301,7 +301,7 @@ impl Repair<'_> {
         // Whoever finds damage says so, also if he only looked.
         if is_mended && !self.dry_run {
             let mended = self.mended_header || !found.is_empty();
-            return Ok(idb.clear_medium_damage(id, mended)?);
+            return self.cell.note_sound(id, mended);
         }
         if let Some(text) = &self.changed {
             self.log.say(Code::MediumChanged, "cell", label, text.clone());

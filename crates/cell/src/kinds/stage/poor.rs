@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::retire::{RETIRE, RetireRequest};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
-use crate::media::Condition;
+use crate::media::{Condition, ways_out_of_poor};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::report::Retired;
@@ -28,6 +28,8 @@ pub struct PoorMedium {
     pub medium: Medium,
     /// Why.
     pub reasons: Vec<String>,
+    /// What can be done about it.
+    pub ways_out: String,
 }
 
 impl Cell {
@@ -41,7 +43,8 @@ impl Cell {
             }
             let (condition, reasons) = self.condition_of(&medium, &management)?;
             if condition == Condition::Poor {
-                poor.push(PoorMedium { medium, reasons });
+                let ways_out = ways_out_of_poor(&medium, management.errors);
+                poor.push(PoorMedium { medium, reasons, ways_out });
             }
         }
         Ok(poor)
@@ -64,7 +67,7 @@ impl Cell {
             log.say(Code::TapePoor, "cell", &report.name, chain(&e));
             Vec::new()
         });
-        for PoorMedium { medium, reasons } in poor {
+        for PoorMedium { medium, reasons, .. } in poor {
             if self.tape_of(medium.id).is_none() {
                 continue;
             }

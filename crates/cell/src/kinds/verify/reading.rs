@@ -280,7 +280,7 @@ impl Cell {
                     self.idb.put_damage(id, &hurt, now_us())?;
                 }
             }
-            (false, true) => self.idb.clear_medium_damage(id, false)?,
+            (false, true) => self.note_sound(id, false)?,
             (false, false) => {}
         }
         Ok(())

@@ -9,7 +9,7 @@ use capstan_idb::Version;
 
 use crate::Cell;
 use crate::error::Result;
-use crate::media::Condition;
+use crate::media::{Condition, ways_out_of_poor};
 use crate::queries::status::{Health, Known, ObjectStatus};
 use crate::versions::away_media::AwayMedium;
 
@@ -89,8 +89,9 @@ impl Cell {
                 && management.retired_us.is_none()
             {
                 faults.push(format!(
-                    "medium '{label}', which has some of its last version, is poor ({})",
-                    reasons.join(", ")
+                    "medium '{label}', which has some of its last version, is poor ({}); {}",
+                    reasons.join(", "),
+                    ways_out_of_poor(&medium, management.errors)
                 ));
             }
         }

@@ -87,7 +87,7 @@ fn keep(idb: &Idb, unknown: &Unknown, event: Event) -> Result<()> {
             let medium =
                 medium.map_or_else(|| barcode.map_or(Ok(None), on_it), |of| Ok(Some(of)))?;
             if let Some(medium) = medium {
-                idb.add_medium_error(medium, None)?;
+                idb.add_medium_error(medium, now_us(), false)?;
             }
         }
         Event::Loaded { library, barcode } => match medium_on(idb, &library, &barcode)? {

@@ -126,6 +126,7 @@ mod restore_some;
 mod retire;
 mod retries;
 mod rotation;
+mod rotation_anew;
 mod rotation_faults;
 mod rotation_lost;
 mod rotation_nights;

@@ -31,12 +31,20 @@ impl WriteFailure {
     pub fn of(error: &WriteError) -> Self {
         match error {
             e if e.is_full() => Self::Full,
-            WriteError::Device(e) if e.is_of_spool() => Self::Spool,
-            WriteError::Device(e) if e.is_unreachable() => Self::Connection,
-            WriteError::Device(DeviceError::NoThread(_)) => Self::Other,
-            WriteError::Device(e) if !e.tells_on_medium() => Self::Place,
-            WriteError::Device(_) => Self::Medium,
+            WriteError::Device(e) => Self::of_device(e),
             _ => Self::Other,
+        }
+    }
+
+    /// The same of an error of the device.
+    pub fn of_device(error: &DeviceError) -> Self {
+        match error {
+            e if e.is_full() => Self::Full,
+            e if e.is_of_spool() => Self::Spool,
+            e if e.is_unreachable() => Self::Connection,
+            DeviceError::NoThread(_) => Self::Other,
+            e if !e.tells_on_medium() => Self::Place,
+            _ => Self::Medium,
         }
     }
 

@@ -25,7 +25,7 @@ use crate::request::Turn;
 use crate::session::now_us;
 use crate::supply::queue::has_no_drive;
 use crate::supply::seat::{has_failed, has_seat};
-use crate::supply::unfit::{IS_PROTECTED, PassedOver, a_few, loses_seat};
+use crate::supply::unfit::{FAILURES, HAS_FAILED, PassedOver, a_few, loses_seat, why_next};
 use crate::supply::usable::unusable;
 
 /// The rank of a medium: less is taken first.
@@ -64,17 +64,17 @@ impl Turn {
 impl Cell {
     /// The medium that a session to a pool takes, not one of those that were `passed` over for a reason. It is the pool's from then on,
     /// and what was expired on it is given up, unless it is only asked for. One that cannot be given up now, as somebody reads it, is
-    /// passed over for another one.
+    /// passed over for another one, as is one that cannot be written anew: that is added to those that were passed over.
     pub(crate) fn allocate(
         &self,
         name: &str,
         turn: Turn,
         by_drive: ByDrive,
-        passed: &[PassedOver],
+        passed: &mut Vec<PassedOver>,
         only_ask: bool,
     ) -> Result<Medium> {
         let mut ask = Ask::of(turn, by_drive).but(passed);
-        let mut busy = None;
+        let (mut busy, mut failures) = (None, 0);
         loop {
             let chosen = match self.choose(name, &ask) {
                 // What others have may do when they are done.
@@ -99,19 +99,28 @@ impl Cell {
             }
             match self.take(name, &chosen) {
                 Ok(medium) => return self.say_beyond(name, &ask, only_ask, medium),
-                Err(e @ CellError::Idb(_)) => return Err(e),
+                Err(NotTaken::NotWritten(e)) => {
+                    let Medium { id, label, .. } = &chosen.info.medium;
+                    self.note_not_anew(label, &e);
+                    ask.pass(*id, HAS_FAILED, passed);
+                    failures += 1;
+                    // Nothing more is given up for what may be the drive's fault.
+                    if failures >= FAILURES {
+                        return Err(e);
+                    }
+                }
+                Err(NotTaken::Kept(e @ CellError::Idb(_))) => return Err(e),
                 // The next one would have no drive either.
-                Err(e) if has_no_drive(&e) => return Err(e),
+                Err(NotTaken::Kept(e)) if has_no_drive(&e) => return Err(e),
                 // It is chosen once more, where it is.
-                Err(CellError::Exchanged(_))
+                Err(NotTaken::Kept(CellError::Exchanged(_)))
                     if ask.looked.is_new(chosen.info.medium.id, &chosen.info.medium.device) => {}
-                Err(e) if is_write_protected(&e) => {
+                Err(NotTaken::Kept(e)) if let Some(why) = why_next(&e) => {
                     let Medium { id, label, .. } = &chosen.info.medium;
                     self.note_passed_over(label, Some(*id), &e);
-                    ask.passed.push((*id, IS_PROTECTED.to_owned()));
-                    ask.unseated.push(*id);
+                    ask.pass(*id, why, passed);
                 }
-                Err(e) => {
+                Err(NotTaken::Kept(e)) => {
                     let why = format!("cannot be given up now ({})", chain(&e));
                     ask.passed.push((chosen.info.medium.id, why));
                     busy = if e.is_busy() { Some(e) } else { busy };
@@ -120,15 +129,16 @@ impl Cell {
         }
     }
 
-    /// Whether the set takes one medium beyond its number, from now on: a night that began on the set and found no more of it would be for
-    /// nothing. Who begins a night waits for the media of its set.
+    /// Whether the set takes one medium beyond its number, from now on: a night that began on the set, or whose medium failed, and found no
+    /// more of it would be for nothing. Who begins a night waits for the media of its set.
     fn goes_beyond(&self, name: &str, ask: &mut Ask) -> Result<bool> {
         let Turn::Night(_) = ask.turn else { return Ok(false) };
         let pool = self.pool(name)?;
         let media = self.media_list(Some(name))?;
         let Some(set) = ask.turn.set(&pool) else { return Ok(false) };
         let has_begun = media.iter().any(|m| was_written(m, set, ask.today));
-        let goes = has_begun && !ask.may_join(&pool, &media);
+        let has_failed = ask.passed.iter().any(|(_, why)| why == HAS_FAILED);
+        let goes = (has_begun || has_failed) && !ask.may_join(&pool, &media);
         ask.beyond |= goes;
         Ok(goes)
     }
@@ -240,7 +250,11 @@ impl Cell {
     }
 
     /// Makes a medium that was chosen the pool's, and gives up what was expired on it.
-    fn take(&self, name: &str, Chosen { info, set, .. }: &Chosen) -> Result<Medium> {
+    fn take(
+        &self,
+        name: &str,
+        Chosen { info, set, .. }: &Chosen,
+    ) -> std::result::Result<Medium, NotTaken> {
         let mut medium = info.medium.clone();
         if info.state == MediumState::Expired {
             let may_go = || {
@@ -248,15 +262,50 @@ impl Cell {
                 let refused = |why| CellError::NoMedium(format!("{} {why}", info.medium.label));
                 now.held.map_or(Ok(()), |why| Err(refused(why)))
             };
-            let trial = self.devices.trial(&medium.device.parse()?);
+            let device = medium.device.parse().map_err(CellError::from)?;
+            let trial = self.devices.trial(&device);
             let device = self.hold_now(&medium)?;
-            medium = self.recycle_held(device, &medium, &may_go)?.medium;
+            let given_up = self.give_up_held(&device, &medium, &may_go)?;
+            let anew = self.begin_anew(device, &medium, given_up);
+            medium = anew.map_err(NotTaken::not_written)?.medium;
             trial.keep();
         }
         if info.management.pool.as_deref() != Some(name) || info.management.rotation_set != *set {
-            self.idb.set_medium_pool(medium.id, Some(name), *set)?;
+            self.idb.set_medium_pool(medium.id, Some(name), *set).map_err(CellError::from)?;
         }
         Ok(medium)
+    }
+
+    /// Notes that a medium could not be written anew, for a session to say.
+    fn note_not_anew(&self, label: &str, why: &CellError) {
+        let text = format!(
+            "writing to medium '{label}' failed as it was to be written anew, and another is taken: {}",
+            chain(why)
+        );
+        self.note_passed(Code::MediumFailed, label, text);
+    }
+}
+
+/// Why a medium that was chosen is not taken.
+enum NotTaken {
+    /// What it holds is not given up, or it cannot be had.
+    Kept(CellError),
+    /// It could not be written anew.
+    NotWritten(CellError),
+}
+
+impl NotTaken {
+    fn not_written(e: CellError) -> Self {
+        match e {
+            CellError::Device(_) => Self::NotWritten(e),
+            e => Self::Kept(e),
+        }
+    }
+}
+
+impl From<CellError> for NotTaken {
+    fn from(e: CellError) -> Self {
+        Self::Kept(e)
     }
 }
 
@@ -300,6 +349,15 @@ impl Ask {
         self.unseated = passed.iter().filter(|(_, why)| loses_seat(why)).map(|of| of.0).collect();
         self.passed = passed.iter().map(|(id, why)| (*id, why.to_string())).collect();
         self
+    }
+
+    /// Passes over a medium, from now on.
+    fn pass(&mut self, id: MediumId, why: &'static str, passed: &mut Vec<PassedOver>) {
+        passed.push((id, why));
+        self.passed.push((id, why.to_owned()));
+        if loses_seat(why) {
+            self.unseated.push(id);
+        }
     }
 
     /// Makes of a medium what it is by then.

@@ -68,6 +68,9 @@ pub(crate) const IS_PROTECTED: &str = "is write-protected";
 /// Why one is not from which something is copied.
 pub(crate) const IS_COPIED: &str = "is what is to be copied";
 
+/// So many media that fail one after the other are not the media's fault.
+pub(crate) const FAILURES: usize = 3;
+
 /// Whether another one takes the seat of a medium in its rotation set that is not written for that reason.
 pub(crate) fn loses_seat(why: &Why) -> bool {
     matches!(

@@ -36,7 +36,7 @@ impl Cell {
             let mut passed = Vec::new();
             self.pass_over_without_drive(pool, &request, &mut passed)?;
             let medium =
-                self.allocate(pool, Turn::of_run(request.run_us), by_drive, &passed, true)?;
+                self.allocate(pool, Turn::of_run(request.run_us), by_drive, &mut passed, true)?;
             request.device = medium.device.parse()?;
         }
         let log = SessionLog::new(observer);

@@ -11,7 +11,7 @@ use capstan_idb::{Medium, RotationSet, Status, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::media::{MediumInfo, check_location, shown};
+use crate::media::{MediumInfo, WriteFailure, check_location, shown};
 use crate::session::now_us;
 use crate::session::waited::patiently;
 use crate::supply::init::Initialise;
@@ -32,6 +32,13 @@ pub struct Recycled {
     pub bytes: u64,
     /// Versions that are no more.
     pub versions: u64,
+}
+
+/// What the database forgot of a medium that is to be written anew.
+pub(crate) struct GivenUp {
+    segments: u64,
+    bytes: u64,
+    versions: u64,
 }
 
 /// What lets a backup go that did not complete.
@@ -170,7 +177,9 @@ impl Cell {
     pub fn media_recycle(&self, name: &str, give_up: bool) -> Result<Recycled> {
         let medium = self.find_medium(name)?;
         let may_go = || self.refuse_last(&medium, give_up, "recycle");
-        self.recycle_held(self.hold(&medium)?, &medium, &may_go)
+        let device = self.hold(&medium)?;
+        let given_up = self.give_up_held(&device, &medium, &may_go)?;
+        self.begin_anew(device, &medium, given_up)
     }
 
     /// Refuses to give up what no prune would remove, unless that is meant; `command` is what says so.
@@ -195,13 +204,13 @@ impl Cell {
         )))
     }
 
-    /// The same of a medium that nobody named, and that is held: `may_go` has the last word.
-    pub(crate) fn recycle_held(
+    /// Forgets all that a medium holds which is held: `may_go` has the last word. On the medium it is left as it is.
+    pub(crate) fn give_up_held(
         &self,
-        device: Writable,
+        device: &Writable,
         medium: &Medium,
         may_go: &dyn Fn() -> Result<()>,
-    ) -> Result<Recycled> {
+    ) -> Result<GivenUp> {
         // A writer that was killed may have left more than is recorded.
         let silent = crate::observe::Silent;
         self.record_unknown(device.medium(), &crate::session::SessionLog::new(&silent))?;
@@ -214,22 +223,35 @@ impl Cell {
         let lost = self.idb.versions_only_on_medium(medium.id)?;
         let lost = self.idb.with_dependants(&lost)?;
         self.idb.forget_medium_contents(medium.id, &lost)?;
-        let old = device.medium().header();
-        let new = self
-            .new_medium(&old.label, old.block_size)
-            .map_err(CellError::io("read", "/dev/urandom"))?;
-        let at = device.medium().path().to_owned();
-        device.begin_anew(&new)?;
-        let row = Medium { id: new.medium, created_us: new.created_us, ..medium.clone() };
-        self.idb.replace_medium(medium.id, &row)?;
-        let log = crate::session::SessionLog::new(&silent);
-        self.back_up_idb_on(std::iter::once(at.as_str()), &log);
-        Ok(Recycled {
-            medium: row,
+        Ok(GivenUp {
             segments: info.holdings.segments,
             bytes: info.holdings.bytes,
             versions: lost.len() as u64,
         })
+    }
+
+    /// Writes a medium anew of which all was given up: it is empty, and has a new identity. A failure is recorded with it.
+    pub(crate) fn begin_anew(
+        &self,
+        device: Writable,
+        medium: &Medium,
+        given_up: GivenUp,
+    ) -> Result<Recycled> {
+        // By the label that it has here: its own may be another medium's.
+        let new = self
+            .new_medium(&medium.label, device.medium().header().block_size)
+            .map_err(CellError::io("read", "/dev/urandom"))?;
+        let at = device.medium().path().to_owned();
+        if let Err(e) = device.begin_anew(&new) {
+            self.note_write_failure(medium.id, WriteFailure::of_device(&e))?;
+            return Err(e.into());
+        }
+        let row = Medium { id: new.medium, created_us: new.created_us, ..medium.clone() };
+        self.idb.replace_medium(medium.id, &row)?;
+        let log = crate::session::SessionLog::new(&crate::observe::Silent);
+        self.back_up_idb_on(std::iter::once(at.as_str()), &log);
+        let GivenUp { segments, bytes, versions } = given_up;
+        Ok(Recycled { medium: row, segments, bytes, versions })
     }
 
     /// Gives up what a tape held on which something else is now, erases it and makes it a free medium of the same label. Refused

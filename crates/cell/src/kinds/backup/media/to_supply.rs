@@ -21,10 +21,9 @@ use crate::observe::{Observer, Silent, Stop};
 use crate::report::Report;
 use crate::request::{BackupRequest, Source, Turn};
 use crate::supply::queue::Queue;
-use crate::supply::unfit::{IS_FULL, PassedOver, Why, a_few, why_next, why_passed};
-
-/// So many media that fail one after the other are not the media's fault.
-const FAILURES: usize = 3;
+use crate::supply::unfit::{
+    FAILURES, HAS_FAILED, IS_FULL, PassedOver, Why, a_few, why_next, why_passed,
+};
 
 /// Backups to the media of a pool or library.
 struct ToSupply<'a> {
@@ -196,7 +195,7 @@ impl ToSupply<'_> {
             self.cell.pass_over_without_drive(name, request, &mut self.passed)?;
         }
         if self.dry_run {
-            return self.cell.allocate(name, self.turn, self.by_drive, &self.passed, true);
+            return self.cell.allocate(name, self.turn, self.by_drive, &mut self.passed, true);
         }
         let count = if self.has_begun() {
             1

@@ -52,6 +52,7 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             let wanted = Initialise {
                 label: args.label.clone(),
                 pool: args.pool.clone(),
+                set: None,
                 block_size: args.block_size,
                 new_medium: args.new_medium,
             };

@@ -1,6 +1,7 @@
 //! Media and pools: what is known of each medium, the states of its life, its condition, whose it is, and which one a
 //! session takes.
 
+pub(crate) mod anew;
 pub(crate) mod changed;
 pub(crate) mod condition;
 pub(crate) mod exchanged;
@@ -267,7 +268,7 @@ impl Cell {
                 return e.into();
             }
             let away = at_other_host(&self.idb, medium);
-            away.unwrap_or_else(|| {
+            away.or_else(|| self.without_header(medium, &address, &e)).unwrap_or_else(|| {
                 CellError::BadInput(format!(
                     "{} is not in {address}: {}; mount it there, or import it from where it is now",
                     shown(medium.id, &medium.label),

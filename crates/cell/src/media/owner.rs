@@ -8,7 +8,7 @@ use capstan_engine::entropy::Entropy;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
-use capstan_idb::{Idb, Medium};
+use capstan_idb::{Idb, Medium, RotationSet};
 
 use super::{Condition, MediumInfo, label_for, shown};
 use crate::Cell;
@@ -299,8 +299,18 @@ impl Cell {
 
     /// Records a medium that lies on a device at hand.
     pub(crate) fn put_medium_of(&self, at: &Placed, header: &MediumHeader) -> Result<Medium> {
+        self.put_medium_in(at, header, None)
+    }
+
+    /// The same; where a pool is named, it is in that, and in that set of it, from the begin.
+    pub(crate) fn put_medium_in(
+        &self,
+        at: &Placed,
+        header: &MediumHeader,
+        pool: Option<(&str, Option<RotationSet>)>,
+    ) -> Result<Medium> {
         let own = bounded(header.label.clone(), TEXT_MAX);
-        self.put_medium_as(at, header, |media| label_for(media, header.medium, &own))
+        self.put_medium_by(at, header, pool, |media| label_for(media, header.medium, &own))
     }
 
     /// The same, by the label that `label` chooses where all these media are known.
@@ -308,6 +318,16 @@ impl Cell {
         &self,
         at: &Placed,
         header: &MediumHeader,
+        label: impl Fn(&[Medium]) -> String,
+    ) -> Result<Medium> {
+        self.put_medium_by(at, header, None, label)
+    }
+
+    fn put_medium_by(
+        &self,
+        at: &Placed,
+        header: &MediumHeader,
+        pool: Option<(&str, Option<RotationSet>)>,
         label: impl Fn(&[Medium]) -> String,
     ) -> Result<Medium> {
         let row = Medium {
@@ -318,7 +338,8 @@ impl Cell {
             created_us: header.created_us,
             hosts: Vec::new(),
         };
-        let row = self.idb.place_medium(&row, &host(), label)?;
+        self.take_over(&row.device, header)?;
+        let row = self.idb.place_medium_in(&row, &host(), pool, label)?;
         self.forget_replaced_tapes(&row)?;
         for (array, rebuilt) in at.rebuilt() {
             self.idb.put_rebuilt_members(*array, rebuilt)?;

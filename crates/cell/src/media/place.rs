@@ -103,7 +103,10 @@ impl Cell {
             let tape = tape.recorded();
             let is_it = |of: &TapeAddress| of.tape == tape.tape && of.library == tape.library;
             let was_here = |of: &Address| of.tapes().iter().any(|of| is_it(&of.recorded()));
-            if let Some((medium, _)) = known.iter().rfind(|(_, of)| was_here(of)) {
+            // One on which nothing is gets a header again.
+            let empty = self.empty_on_tape(address)?.map(|medium| medium.id);
+            let lies_here = |of: &(&Medium, Address)| was_here(&of.1) && Some(of.0.id) != empty;
+            if let Some((medium, _)) = known.iter().rfind(|of| lies_here(of)) {
                 return Err(taken(medium, &tape.to_string()));
             }
         }

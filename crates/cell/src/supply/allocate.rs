@@ -73,6 +73,7 @@ impl Cell {
         passed: &mut Vec<PassedOver>,
         only_ask: bool,
     ) -> Result<Medium> {
+        self.settle_directories(&self.pool(name)?)?;
         let mut ask = Ask::of(turn, by_drive).but(passed);
         let (mut busy, mut failures) = (None, 0);
         loop {

@@ -2,7 +2,10 @@
 
 use capstan_devices::address::Address;
 use capstan_devices::medium::OpenMedium;
+use capstan_devices::rait::placed::Placed;
 use capstan_format::block::is_block_size;
+use capstan_format::record::MediumHeader;
+use capstan_idb::{Medium, RotationSet};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -18,6 +21,8 @@ pub struct Initialise {
     pub label: Option<LabelRule>,
     /// The pool it comes into.
     pub pool: Option<String>,
+    /// The rotation set of the pool.
+    pub set: Option<RotationSet>,
     /// Its block size in bytes.
     pub block_size: Option<u32>,
     /// Whether it is made though another one was there, or a disk is not mounted there.
@@ -52,24 +57,81 @@ impl Cell {
                 shown(there.header().medium, &there.header().label)
             ))
         };
-        if let Ok(there) = self.devices.medium(address) {
-            return Err(held(&there));
+        match self.devices.medium(address) {
+            Ok(there) if self.is_begun(address, &there)? => {}
+            Ok(there) => return Err(held(&there)),
+            Err(_) => self.refuse_taken(address, wanted.new_medium)?,
         }
-        self.refuse_taken(address, wanted.new_medium)?;
-        let label = self.label_by_rule(address, wanted, &[])?;
+        let empty = self.empty_on_tape(address)?;
+        let label = match &empty {
+            Some(empty) if wanted.label.is_none() => empty.label.clone(),
+            _ => self.label_by_rule(address, wanted, &[])?,
+        };
         match &wanted.label {
+            Some(_) if empty.as_ref().is_some_and(|empty| empty.label == label) => {}
             Some(_) => self.check_label(&label)?,
             // Where another one gets it meanwhile, this one gets a number.
             None => check_text_of_label(&label)?,
         }
-        let opened = self.devices.writable(address, || self.new_medium(&label, size), None)?;
-        let judge = |there: &OpenMedium, is_new| if is_new { Ok(()) } else { Err(held(there)) };
-        let device = opened.judged(judge)?;
-        let row = self.put_medium_of(&device.placed(address), device.medium().header())?;
-        if wanted.pool.is_some() {
-            self.idb.set_medium_pool(row.id, wanted.pool.as_deref(), None)?;
-        }
+        let new = || self.new_medium(&label, size);
+        let opened = self.devices.writable(address, new, None)?;
+        let is_new = std::cell::Cell::new(false);
+        let device = opened.judged(|there, made| {
+            is_new.set(made);
+            if made || self.is_begun(address, there)? { Ok(()) } else { Err(held(there)) }
+        })?;
+        let (placed, mut header) = (device.placed(address), device.medium().header().clone());
+        // Nobody else writes to it until it is recorded.
+        let device = match is_new.get() {
+            true => Some(device),
+            false => {
+                header = new().map_err(CellError::io("read", "/dev/urandom"))?;
+                device.begin_anew(&header)?;
+                None
+            }
+        };
+        let row = self.record_made(&placed, &header, wanted, empty)?;
         drop(device);
         self.medium_info(&row)
+    }
+
+    /// Makes a tape of a library that was found blank, and whose record holds nothing, that medium again.
+    pub(crate) fn given_header_again(&self, medium: &Medium) -> Result<Option<Medium>> {
+        let address: Address = medium.device.parse()?;
+        if self.empty_on_tape(&address)?.is_none_or(|empty| empty.id != medium.id)
+            || !patiently(&self.devices, || Ok(self.devices.is_blank(&address)?))?
+        {
+            return Ok(None);
+        }
+        let wanted = Initialise { block_size: Some(medium.block_size), ..Initialise::default() };
+        Ok(Some(self.media_init(&address, &wanted)?.medium))
+    }
+
+    /// Records a medium that was made, in the place of the record of one that was `empty` there.
+    fn record_made(
+        &self,
+        placed: &Placed,
+        header: &MediumHeader,
+        wanted: &Initialise,
+        empty: Option<Medium>,
+    ) -> Result<Medium> {
+        let mut pool = wanted.pool.as_deref().map(|pool| (pool, wanted.set));
+        if let Some(empty) = empty {
+            // It keeps its set.
+            let of = self.idb.management(empty.id)?;
+            pool.take_if(|(pool, set)| set.is_none() && of.pool.as_deref() == Some(*pool));
+            self.replace_by(&empty, header)?;
+        }
+        self.put_medium_in(placed, header, pool)
+    }
+
+    /// Whether the making of a medium was cut short on a tape: it has the header of one of this cell that is not known, and nothing else.
+    fn is_begun(&self, address: &Address, there: &OpenMedium) -> Result<bool> {
+        let header = there.header();
+        let is_ours = header.cell == Some(self.id) && !header.is_array();
+        Ok(address.is_tape()
+            && is_ours
+            && self.idb.medium(header.medium)?.is_none()
+            && there.segments()?.is_empty())
     }
 }

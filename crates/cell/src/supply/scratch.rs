@@ -91,14 +91,10 @@ impl Cell {
                         hosts: Vec::new(),
                     });
                 }
-                let wanted = Initialise { pool: Some(pool.name.clone()), ..Initialise::default() };
+                let wanted =
+                    Initialise { pool: Some(pool.name.clone()), set, ..Initialise::default() };
                 match self.media_init_now(&address, &wanted) {
-                    Ok(info) => {
-                        if set.is_some() {
-                            self.idb.set_medium_pool(info.medium.id, Some(&pool.name), set)?;
-                        }
-                        return Ok(info.medium);
-                    }
+                    Ok(info) => return Ok(info.medium),
                     Err(e) => {
                         self.remember_unfit(&tape, &e)?;
                         unfit.add(&barcode, e)?;

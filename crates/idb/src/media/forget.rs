@@ -60,6 +60,10 @@ impl Idb {
             .bind(decode::texts_in("hosts", &new.hosts)?)
             .execute(&mut *conn)
             .await?;
+            // What was noted of it before it was known to be this one.
+            let noted = "DELETE FROM media_management WHERE medium_id = $2 AND EXISTS \
+                         (SELECT 1 FROM media_management WHERE medium_id = $1)";
+            sql::query(noted).bind(&old).bind(&id).execute(&mut *conn).await?;
             let moved = "UPDATE media_management SET medium_id = $2, damaged_us = NULL, \
                          full_us = NULL, other_cell = NULL, adopted_us = NULL, changed_us = NULL, \
                          changed_why = NULL WHERE medium_id = $1";

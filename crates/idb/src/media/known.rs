@@ -6,6 +6,8 @@ use capstan_format::id::{KeyId, MediumId, SegmentId, SegmentNumber, VersionId};
 
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault, Row};
+use crate::media::managed::put_pool;
+use crate::media::pools::RotationSet;
 use crate::rows::{KeyRecord, Medium, Segment, StreamPart};
 use crate::{Result, sql};
 
@@ -28,6 +30,17 @@ impl Idb {
         host: &str,
         label: impl Fn(&[Medium]) -> String,
     ) -> Result<Medium> {
+        self.place_medium_in(medium, host, None, label)
+    }
+
+    /// The same; where a pool is named, it is in that, and in that set of it, from the begin.
+    pub fn place_medium_in(
+        &self,
+        medium: &Medium,
+        host: &str,
+        pool: Option<(&str, Option<RotationSet>)>,
+        label: impl Fn(&[Medium]) -> String,
+    ) -> Result<Medium> {
         self.write(format_args!("record medium {}", medium.id.short()), async |conn| {
             let known = media(conn).await?;
             let before = known.iter().find(|m| m.id == medium.id && m.device == medium.device);
@@ -36,6 +49,9 @@ impl Idb {
             hosts.push(host.to_owned());
             let placed = Medium { label: label(&known), hosts, ..medium.clone() };
             put_medium(conn, &placed).await?;
+            if let Some((pool, set)) = pool {
+                put_pool(conn, medium.id, Some(pool), set).await?;
+            }
             Ok(placed)
         })
     }

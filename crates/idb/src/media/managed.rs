@@ -166,12 +166,7 @@ impl Idb {
         set: Option<RotationSet>,
     ) -> Result<()> {
         self.write(format_args!("record the pool of medium {}", medium.short()), async |conn| {
-            ensure(conn, medium).await?;
-            let sql =
-                "UPDATE media_management SET pool = $2, rotation_set = $3 WHERE medium_id = $1";
-            let query = sql::query(sql).bind(medium.to_string()).bind(pool);
-            query.bind(set.map(|set| set.to_string())).execute(conn).await?;
-            Ok(())
+            put_pool(conn, medium, pool, set).await
         })
     }
 
@@ -345,6 +340,19 @@ fn places(out: &[ExportedTape]) -> String {
         }
     }
     places.join("; ")
+}
+
+pub(crate) async fn put_pool(
+    conn: &mut Conn<'_>,
+    medium: MediumId,
+    pool: Option<&str>,
+    set: Option<RotationSet>,
+) -> std::result::Result<(), Fault> {
+    ensure(conn, medium).await?;
+    let sql = "UPDATE media_management SET pool = $2, rotation_set = $3 WHERE medium_id = $1";
+    let query = sql::query(sql).bind(medium.to_string()).bind(pool);
+    query.bind(set.map(|set| set.to_string())).execute(conn).await?;
+    Ok(())
 }
 
 /// Makes the row of a medium that has none. One that is not recorded gets none.

@@ -126,7 +126,7 @@ impl Cell {
     /// A tape is forgotten when it is blank. Of other media the database forgets first what lies there, and the header goes as
     /// the last: what an interruption leaves can be erased again, or imported.
     pub fn media_erase(&self, name: &str, secure: bool, give_up: bool) -> Result<Erased> {
-        let medium = self.find_medium(name)?;
+        let medium = self.settled(self.find_medium(name)?)?;
         let address: Address = medium.device.parse()?;
         // A directory that is blank here is no medium of another host's.
         if !address.is_tape()

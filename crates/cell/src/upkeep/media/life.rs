@@ -89,7 +89,7 @@ fn refuse_lock(medium: &OpenMedium, lock: &FoundLock) -> Result<()> {
 impl Cell {
     /// Gives a medium another label.
     pub fn media_label(&self, name: &str, label: &str) -> Result<MediumInfo> {
-        let medium = self.find_medium(name)?;
+        let medium = self.settled(self.find_medium(name)?)?;
         if label != medium.label {
             self.check_label(label)?;
         }
@@ -175,7 +175,10 @@ impl Cell {
     /// It gets a new identity: whoever still refers to what it held finds another medium, never other contents. The
     /// database forgets first: what an interruption leaves on the medium can be recycled again, or imported.
     pub fn media_recycle(&self, name: &str, give_up: bool) -> Result<Recycled> {
-        let medium = self.find_medium(name)?;
+        let medium = self.settled(self.find_medium(name)?)?;
+        if let Some(medium) = self.given_header_again(&medium)? {
+            return Ok(Recycled { medium, segments: 0, bytes: 0, versions: 0 });
+        }
         let may_go = || self.refuse_last(&medium, give_up, "recycle");
         let device = self.hold(&medium)?;
         let given_up = self.give_up_held(&device, &medium, &may_go)?;
@@ -231,6 +234,9 @@ impl Cell {
     }
 
     /// Writes a medium anew of which all was given up: it is empty, and has a new identity. A failure is recorded with it.
+    ///
+    /// Where this is cut short, it has its old header, the new one or none; its record holds nothing, and becomes that of what is
+    /// found there ([`crate::media::anew`]).
     pub(crate) fn begin_anew(
         &self,
         device: Writable,
@@ -313,6 +319,7 @@ impl Cell {
         let wanted = Initialise {
             label: Some(LabelRule::plain(medium.label)),
             pool: management.pool,
+            set: None,
             block_size: Some(medium.block_size),
             new_medium: true,
         };

@@ -353,9 +353,13 @@ impl Cell {
                 Ok((Member::new(Box::new(device), header), None))
             }
             Address::File(_) | Address::Tape(_) | Address::Array(_) => {
+                let empty = self.empty_on_tape(address)?;
                 let label = || match address {
                     Address::Tape(TapeAddress { tape: None, .. }) => self.next_label(),
-                    _ => self.new_label(address),
+                    // It gets a header again.
+                    _ => empty
+                        .as_ref()
+                        .map_or_else(|| self.new_label(address), |of| Ok(of.label.clone())),
                 };
                 let new = || {
                     let label = label().map_err(|e| std::io::Error::other(chain(&e)))?;

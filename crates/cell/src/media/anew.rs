@@ -1,0 +1,114 @@
+//! Media that are made or written anew: what is found there where that was cut short belongs to the record that holds nothing.
+//!
+//! A medium that is recycled has for a moment an old record and a new header, or none. Whoever comes next goes on from there: its pool,
+//! its set, its label and its history stay what they were.
+
+use capstan_devices::DeviceError;
+use capstan_devices::address::{Address, TapeAddress};
+use capstan_engine::message::shell_word;
+use capstan_format::id::MediumId;
+use capstan_format::record::MediumHeader;
+use capstan_idb::{Medium, Pool};
+
+use super::{is_place_here, shown};
+use crate::Cell;
+use crate::error::{CellError, Result};
+
+impl Cell {
+    /// The record of a tape of a library, where nothing is known to be on it. Of one that is written no more, or is another cell's, none.
+    pub(crate) fn empty_on_tape(&self, address: &Address) -> Result<Option<Medium>> {
+        let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = address else {
+            return Ok(None);
+        };
+        let place = Address::Tape(tape.recorded()).to_string();
+        let mut found = None;
+        for medium in self.idb.media()? {
+            if medium.device == place && self.is_empty(medium.id)? {
+                let of = self.idb.management(medium.id)?;
+                let is_written = of.retired_us.or(of.exported_us).is_none();
+                found = Some(medium).filter(|_| is_written && !of.is_other_cells()).or(found);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Makes the record of a medium that holds nothing that of another one of this cell, which is not known, has its label, and is found
+    /// in its place: there it was written anew.
+    pub(crate) fn take_over(&self, device: &str, header: &MediumHeader) -> Result<()> {
+        if header.cell != Some(self.id) || self.idb.medium(header.medium)?.is_some() {
+            return Ok(());
+        }
+        for old in self.idb.media()? {
+            let is_it = old.device == device && old.label == header.label;
+            let is_tape = || old.device.parse().is_ok_and(|address: Address| address.is_tape());
+            if is_it && (is_tape() || is_place_here(&self.idb, &old)) && self.is_empty(old.id)? {
+                return self.replace_by(&old, header);
+            }
+        }
+        Ok(())
+    }
+
+    /// A medium by what is in its place now: where it was written anew and that was cut short, its record is put right first.
+    pub(crate) fn settled(&self, medium: Medium) -> Result<Medium> {
+        if !self.is_empty(medium.id)? {
+            return Ok(medium);
+        }
+        let Ok(there) = self.devices.medium(&medium.device.parse()?) else { return Ok(medium) };
+        let header = there.header();
+        if header.medium != medium.id {
+            self.take_over(&medium.device, header)?;
+        }
+        let now = self.idb.medium(header.medium)?;
+        Ok(now.filter(|now| now.device == medium.device).unwrap_or(medium))
+    }
+
+    /// The same of the media of a pool in directories, which are chosen only where they are what is known. What is on tapes shows when
+    /// they are loaded.
+    pub(crate) fn settle_directories(&self, pool: &Pool) -> Result<()> {
+        for medium in self.idb.media()? {
+            let of = self.idb.management(medium.id)?.pool;
+            let is_of_pool =
+                of.is_some() && (of == pool.free_pool || of.as_ref() == Some(&pool.name));
+            let in_directories =
+                || medium.device.parse().is_ok_and(|of: Address| of.tapes().is_empty());
+            if is_of_pool && in_directories() && is_place_here(&self.idb, &medium) {
+                self.settled(medium)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The error for a tape of a library that holds nothing, and on which no medium is any more.
+    pub(super) fn without_header(
+        &self,
+        medium: &Medium,
+        address: &Address,
+        e: &DeviceError,
+    ) -> Option<CellError> {
+        let empty = self.empty_on_tape(address).ok()?.filter(|empty| empty.id == medium.id)?;
+        matches!(e, DeviceError::NoMedium(_)).then(|| {
+            CellError::BadInput(format!(
+                "{} is not on its tape {address} any more, on which no medium is; if the tape is blank, `capstan media recycle {}` makes \
+                 it that medium again",
+                shown(empty.id, &empty.label),
+                shell_word(&empty.label)
+            ))
+        })
+    }
+
+    /// Makes the record of a medium that holds nothing that of the one which was made in its place.
+    pub(crate) fn replace_by(&self, old: &Medium, header: &MediumHeader) -> Result<()> {
+        let row = Medium {
+            id: header.medium,
+            block_size: header.block_size,
+            created_us: header.created_us,
+            ..old.clone()
+        };
+        Ok(self.idb.replace_medium(old.id, &row)?)
+    }
+
+    /// Whether nothing is known to be on a medium.
+    fn is_empty(&self, medium: MediumId) -> Result<bool> {
+        Ok(self.idb.last_segment_number(medium)?.is_none())
+    }
+}

@@ -9,7 +9,7 @@ use jiff::civil::Date;
 use crate::changed_media::{copy_home, run_of};
 use crate::rotation::Nights;
 use crate::rotation_faults::{day, media, office};
-use crate::support::Lab;
+use crate::support::{Lab, report};
 
 /// The next thing that the drives do fails.
 fn plan_faults(nights: &Nights, plan: &str) {
@@ -187,4 +187,30 @@ fn a_blank_tape_whose_making_was_cut_short_is_taken_by_its_pool() {
     run_of(&lab, "other", &["media", "init", "vtape:lib?tape=V00001L9", "--pool", "p"]).ok();
     lab.backed_up(["data", "--to", "pool:p", "--name", "t"]);
     assert_eq!(label_of(&lab), "V00001L9");
+}
+
+#[test]
+fn a_tape_that_was_given_up_and_not_written_anew_is_given_up_again() {
+    let (lab, is_one_of_the_pool) = free_in_pool("vtape:lib?tape=V00001L9");
+    // What is on it is not recorded any more.
+    let backup = ["backup", "data", "--to", "pool:p", "--name", "t"];
+    run_of(&lab, "other", &backup).ok();
+    lab.file("data/numbers", "2");
+    let refused = lab.run(backup);
+    refused.refused(&["pool 'p' has no usable medium", "holds what must stay"]);
+    is_one_of_the_pool(&lab);
+}
+
+#[test]
+fn what_a_pool_is_given_goes_to_no_tape_that_is_not_in_it() {
+    let (lab, _) = free_in_pool("vtape:lib?tape=V00001L9");
+    lab.run(["pool", "set", "p", "--scratch", "--library", "vtape:lib"]).ok();
+    // Another medium is on the tape, which is in no pool.
+    run_of(&lab, "other", &["media", "recycle", "V00001L9"]).ok();
+    run_of(&lab, "other", &["media", "label", "V00001L9", "strange"]).ok();
+    lab.run(["import", "vtape:lib?tape=V00001L9"]).ok();
+    let done = report(lab.run(["backup", "data", "--to", "pool:p", "--name", "t", "--json"]));
+    assert_eq!(done["media"][0], "V00002L9", "{done}");
+    let said = done["errors"].to_string();
+    assert!(said.contains("'strange'") && said.contains("is on its tape now"), "{said}");
 }

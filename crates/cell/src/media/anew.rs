@@ -10,6 +10,7 @@ use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Medium, Pool};
 
+use super::changed::ON_IT;
 use super::{is_place_here, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -105,6 +106,50 @@ impl Cell {
             ..old.clone()
         };
         Ok(self.idb.replace_medium(old.id, &row)?)
+    }
+
+    /// Refuses what turns out to be on a device that a pool chose, where the pool would not choose that: what is written goes to the pool or
+    /// nowhere, and what holds something is appended to only where the pool lets it be.
+    pub(crate) fn refuse_not_chosen(
+        &self,
+        pool: &str,
+        address: &Address,
+        found: &MediumHeader,
+    ) -> Result<()> {
+        self.refuse_not_of_pool(pool, address, found)?;
+        // One that was given up, and not written anew, holds what it held.
+        if self.pool(pool)?.appendable || self.is_empty(found.medium)? {
+            return Ok(());
+        }
+        Err(CellError::Exchanged(format!(
+            "{} in {address} holds more than was recorded, and pool '{pool}' appends to none; give the command again",
+            shown(found.medium, &found.label)
+        )))
+    }
+
+    /// Refuses a tape of a library that is none of the pool, and marks the medium of the pool that was to be on it.
+    fn refuse_not_of_pool(
+        &self,
+        pool: &str,
+        address: &Address,
+        found: &MediumHeader,
+    ) -> Result<()> {
+        let is_of_pool =
+            |id| Ok::<_, CellError>(self.idb.management(id)?.pool.as_deref() == Some(pool));
+        let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = address else {
+            return Ok(());
+        };
+        if is_of_pool(found.medium)? {
+            return Ok(());
+        }
+        let place = Address::Tape(tape.recorded()).to_string();
+        for row in self.idb.media()? {
+            if row.device == place && row.id != found.medium && is_of_pool(row.id)? {
+                let what = format!("{} {ON_IT}", shown(found.medium, &found.label));
+                return Err(self.mark_changed(&row, address, &what)?);
+            }
+        }
+        Ok(())
     }
 
     /// Whether nothing is known to be on a medium.

@@ -304,7 +304,12 @@ impl Cell {
                 self.allocate_or_wait(pool, turn, wanted.by_drive, passed, &mut queue, 1)?;
             let choice =
                 Choice { pool: Some(pool.to_owned()), passed: passed.clone(), asks: false };
-            match self.open_chosen(&medium.device.parse()?, wanted, &choice) {
+            let address = medium.device.parse()?;
+            let opened = self.open_chosen(&address, wanted, &choice).and_then(|member| {
+                self.refuse_not_chosen(pool, &address, &member.medium)?;
+                Ok(member)
+            });
+            match opened {
                 // Chosen by its pool, so nothing is waited for yet.
                 Err(e) if e.is_out_of_reach() => queue.pass(medium.id, e, passed)?,
                 Err(CellError::Exchanged(_)) if looked.is_new(medium.id, &medium.device) => {}

@@ -82,6 +82,9 @@ impl Cell {
                     Ok((mut member, held)) => {
                         let is_of_pool =
                             request.pool.is_some() && std::ptr::eq(address, &request.device);
+                        if let Some(pool) = request.pool.as_ref().filter(|_| is_of_pool) {
+                            self.refuse_not_chosen(pool, address, &member.medium)?;
+                        }
                         member.goes_on = is_of_pool || address.names_no_medium();
                         let id = member.medium.medium;
                         if opened.members.iter().any(|m| m.medium.medium == id) {

@@ -42,6 +42,8 @@ struct ToSupply<'a> {
     dry_run: bool,
     /// Media that are not chosen.
     passed: Vec<PassedOver>,
+    /// Media that were chosen, and got nothing.
+    vain: Vec<MediumId>,
     /// Media that sessions do not go on on: they were filled by them, or failed.
     avoid: Vec<PassedOver>,
     /// What failed so far, with what it said.
@@ -104,6 +106,7 @@ impl Cell {
             by_drive: ByDrive::of_backup(first.encrypt),
             dry_run: first.dry_run,
             passed: Vec::new(),
+            vain: Vec::new(),
             avoid: Vec::new(),
             failed: Vec::new(),
             queue: Queue::begin(&self.devices),
@@ -152,9 +155,11 @@ impl ToSupply<'_> {
                 self.add_error(Code::DeviceFailed, &self.no_more());
                 break;
             }
-            let is_passed = |id| !lost && (!full || why_passed(&self.avoid, id).is_some());
-            let chosen = chosen.map(|(id, _)| id).filter(|id| is_passed(*id));
-            self.passed.extend(chosen.map(|id| (id, Why::ended(full, &cause))));
+            let Some((id, _)) = chosen else { continue };
+            let is_over = !full || why_passed(&self.avoid, id).is_some();
+            if !lost && (is_over || self.is_in_vain(id)?) {
+                self.passed.push((id, Why::ended(full, &cause)));
+            }
         }
         Ok(())
     }
@@ -165,6 +170,16 @@ impl ToSupply<'_> {
             "{FAILURES} media failed one after the other, so no other is tried: {}; mend that, and run the backup again",
             a_few(&self.failed)
         ))
+    }
+
+    /// Whether a medium that was chosen got nothing for the second time, as where its mirror is what is full.
+    fn is_in_vain(&mut self, id: MediumId) -> Result<bool> {
+        if self.cell.idb.last_segment_number(id)?.is_some() {
+            return Ok(false);
+        }
+        let again = self.vain.contains(&id);
+        self.vain.push(id);
+        Ok(again)
     }
 
     /// Whether anything was written before.

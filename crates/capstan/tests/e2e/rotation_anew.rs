@@ -126,7 +126,7 @@ fn label_of(lab: &Lab) -> String {
 
 /// Gives a tape what a blank one has.
 fn make_blank(lab: &Lab) {
-    let tape = |n: u32| -> PathBuf { lab.path(&format!("lib/tapes/V0000{n}L9.tape")) };
+    let tape = |n: u32| -> PathBuf { lab.path(format!("lib/tapes/V0000{n}L9.tape")) };
     fs::copy(tape(3), tape(1)).unwrap();
 }
 

@@ -10,7 +10,7 @@ use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Medium, Pool};
 
-use super::changed::ON_IT;
+use super::changed::ways::ON_IT;
 use super::{is_place_here, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};

@@ -19,13 +19,12 @@ use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::exchanged::Looked;
-use crate::media::write_protected::is_write_protected;
 use crate::media::{MediumInfo, MediumState, way_to_prove};
 use crate::request::Turn;
 use crate::session::now_us;
 use crate::supply::queue::has_no_drive;
 use crate::supply::seat::{has_failed, has_seat};
-use crate::supply::unfit::{FAILURES, HAS_FAILED, PassedOver, a_few, loses_seat, why_next};
+use crate::supply::unfit::{FAILURES, HAS_FAILED, PassedOver, Why, a_few, loses_seat, why_next};
 use crate::supply::usable::unusable;
 
 /// The rank of a medium: less is taken first.
@@ -103,7 +102,7 @@ impl Cell {
                 Err(NotTaken::NotWritten(e)) => {
                     let Medium { id, label, .. } = &chosen.info.medium;
                     self.note_not_anew(label, &e);
-                    ask.pass(*id, HAS_FAILED, passed);
+                    ask.pass(*id, Why::ended(false, &chain(&e)), passed);
                     failures += 1;
                     // Nothing more is given up for what may be the drive's fault.
                     if failures >= FAILURES {
@@ -116,10 +115,14 @@ impl Cell {
                 // It is chosen once more, where it is.
                 Err(NotTaken::Kept(CellError::Exchanged(_)))
                     if ask.looked.is_new(chosen.info.medium.id, &chosen.info.medium.device) => {}
-                Err(NotTaken::Kept(e)) if let Some(why) = why_next(&e) => {
+                // One that was changed is marked, and has no seat by that.
+                Err(NotTaken::Kept(e))
+                    if !matches!(e, CellError::Changed(_))
+                        && let Some(why) = why_next(&e) =>
+                {
                     let Medium { id, label, .. } = &chosen.info.medium;
                     self.note_passed_over(label, Some(*id), &e);
-                    ask.pass(*id, why, passed);
+                    ask.pass(*id, why.into(), passed);
                 }
                 Err(NotTaken::Kept(e)) => {
                     let why = format!("cannot be given up now ({})", chain(&e));
@@ -138,7 +141,7 @@ impl Cell {
         let media = self.media_list(Some(name))?;
         let Some(set) = ask.turn.set(&pool) else { return Ok(false) };
         let has_begun = media.iter().any(|m| was_written(m, set, ask.today));
-        let has_failed = ask.passed.iter().any(|(_, why)| why == HAS_FAILED);
+        let has_failed = ask.passed.iter().any(|(_, why)| why.starts_with(HAS_FAILED));
         let goes = (has_begun || has_failed) && !ask.may_join(&pool, &media);
         ask.beyond |= goes;
         Ok(goes)
@@ -353,12 +356,12 @@ impl Ask {
     }
 
     /// Passes over a medium, from now on.
-    fn pass(&mut self, id: MediumId, why: &'static str, passed: &mut Vec<PassedOver>) {
-        passed.push((id, why));
-        self.passed.push((id, why.to_owned()));
-        if loses_seat(why) {
+    fn pass(&mut self, id: MediumId, why: Why, passed: &mut Vec<PassedOver>) {
+        self.passed.push((id, why.to_string()));
+        if loses_seat(&why) {
             self.unseated.push(id);
         }
+        passed.push((id, why));
     }
 
     /// Makes of a medium what it is by then.

@@ -28,7 +28,7 @@ use crate::supply::unfit::{FAILURES, HAS_FAILED, PassedOver, Why, a_few, loses_s
 use crate::supply::usable::unusable;
 
 /// The rank of a medium: less is taken first.
-type Rank = (u8, i64);
+type Rank = (u8, i64, i64);
 
 /// From this rank on, blank tapes come before it.
 const BEHIND_BLANK: u8 = 6;
@@ -420,7 +420,8 @@ impl Asked<'_> {
         if !turn && !self.may_join {
             return Ok(None);
         }
-        let (first, last) = (m.management.first_us, m.holdings.last_order.unwrap_or(0));
+        let first = m.management.first_us;
+        let (last, at) = (m.holdings.last_order.unwrap_or(0), m.holdings.last_us.unwrap_or(0));
         let begun = m.holdings.run_us.or(m.holdings.last_us).unwrap_or(first);
         // What was written last to it was all that it took: it is tried again where there is no other.
         let is_last = turn && self.set.is_some() && has_failed(m);
@@ -430,9 +431,9 @@ impl Asked<'_> {
             MediumState::Expired if own && !may_go => {
                 Err("is for the next backup of its set".to_owned())
             }
-            MediumState::Free if own && is_last => Ok(Some((BEHIND_BLANK, first))),
+            MediumState::Free if own && is_last => Ok(Some((BEHIND_BLANK, first, 0))),
             MediumState::Expired if turn && self.set.is_some() && self.may_join => {
-                Ok(Some((BEHIND_BLANK + 1, last)))
+                Ok(Some((BEHIND_BLANK + 1, last, at)))
             }
             // One without a set joins as long as it holds nothing.
             MediumState::Appendable if own && !turn => Ok(None),
@@ -440,13 +441,13 @@ impl Asked<'_> {
                 Some(_) if local_date(begun) != self.today => {
                     Err("holds what must stay and was begun on another day".to_owned())
                 }
-                _ => Ok(Some((0, -last))),
+                _ => Ok(Some((0, -last, -at))),
             },
-            MediumState::Free if own => Ok(Some((1, first))),
-            MediumState::Expired if own => Ok(Some((2, last))),
-            MediumState::Free if drawn => Ok(Some((3, first))),
-            MediumState::Expired if drawn => Ok(Some((4, last))),
-            MediumState::Free => Ok(Some((5, first))),
+            MediumState::Free if own => Ok(Some((1, first, 0))),
+            MediumState::Expired if own => Ok(Some((2, last, at))),
+            MediumState::Free if drawn => Ok(Some((3, first, 0))),
+            MediumState::Expired if drawn => Ok(Some((4, last, at))),
+            MediumState::Free => Ok(Some((5, first, 0))),
             _ => Ok(None),
         }
     }
@@ -596,7 +597,7 @@ mod tests {
         assert!(ranks.is_sorted(), "{ranks:?}");
         let nobodys = medium("x", None, Free, 0);
         assert_eq!(rank(&strict, &nobodys), Ok(None));
-        assert_eq!(rank(&loose, &nobodys), Ok(Some((5, 0))));
+        assert_eq!(rank(&loose, &nobodys), Ok(Some((5, 0, 0))));
         // What others have, and what was given up by nobody, stays.
         assert_eq!(rank(&loose, &medium("x", None, Expired, 0)), Ok(None));
         assert_eq!(rank(&loose, &medium("x", None, Appendable, 0)), Ok(None));
@@ -716,7 +717,7 @@ mod tests {
         let ranks =
             [&nobodys, &failed, &due].map(|m| rank(Turn::Night(today), true, m).unwrap().unwrap());
         assert!(ranks.is_sorted() && ranks[1].0 >= BEHIND_BLANK, "{ranks:?}");
-        assert_eq!(rank(Turn::Night(today), false, &due), Ok(Some((2, 0))));
+        assert_eq!(rank(Turn::Night(today), false, &due), Ok(Some((2, 0, 0))));
         // Nothing goes for what is copied off another one.
         let in_place = Turn::InPlaceOf(set);
         assert!(rank(in_place, true, &due).is_err());

@@ -22,8 +22,9 @@ pub(in crate::supply) type MediaOfSets = BTreeMap<SetName, Vec<OfSet>>;
 /// A medium of a rotation set.
 #[derive(Debug, Clone)]
 pub(in crate::supply) struct OfSet {
-    /// Where the session that wrote it last comes in the order in which they were begun: no clock decides on turns.
-    pub last: i64,
+    /// Where the session that wrote it last comes in the order in which they were begun: no clock decides on turns. Of media of one
+    /// session, when they were written last.
+    pub last: (i64, i64),
     /// The medium.
     pub medium: Medium,
     /// Whether it is written in its turn at all.
@@ -122,7 +123,7 @@ mod tests {
             created_us: 0,
             hosts: Vec::new(),
         };
-        OfSet { last, medium, takes, versions: Vec::new() }
+        OfSet { last: (last, 0), medium, takes, versions: Vec::new() }
     }
 
     #[test]

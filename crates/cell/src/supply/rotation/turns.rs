@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, SegmentId, VersionId};
-use capstan_idb::{Management, Medium, Pool, PruneRow, Status};
+use capstan_idb::{Holdings, Management, Medium, Pool, PruneRow, Status};
 use jiff::ToSpan;
 
 use crate::Cell;
@@ -52,6 +52,11 @@ fn next_of(media: &[InTurn]) -> Option<MediumId> {
         return None;
     }
     media.iter().find(|medium| medium.may_go).map(|medium| medium.id)
+}
+
+/// Where a medium comes among those of its set: one that holds nothing comes first.
+fn last_of(on: &Holdings) -> (i64, i64) {
+    (on.last_order.unwrap_or(i64::MIN), on.last_us.unwrap_or(i64::MIN))
 }
 
 /// In which order they are written, as far as that is known: free ones come before those whose turn comes.
@@ -143,7 +148,7 @@ impl Cell {
             let of = self.idb.management(medium.id)?;
             let Some(name) = of.pool.zip(of.rotation_set) else { continue };
             let of = OfSet {
-                last: self.idb.holdings(medium.id)?.last_order.unwrap_or(i64::MIN),
+                last: last_of(&self.idb.holdings(medium.id)?),
                 takes: self.takes_turns(&medium)?,
                 versions: self.idb.versions_on_medium(medium.id)?,
                 medium,

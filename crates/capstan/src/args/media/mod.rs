@@ -24,8 +24,8 @@ States: free (holds nothing), appendable (has room), full, protected (its conten
 its pool does not append), expired (nothing on it must stay: it may be recycled), exported (out of
 the house, or a tape of it is), changed (not as it was last written: somebody cut it or wrote over it;
 `capstan media show` says what differs), damaged (damage was found on it), poor (worn or at fault:
-not written any more; `capstan media show` says what helps), retired (never written again), foreign (another cell's: it can be read; to
-write it, use `capstan media adopt`).
+not written any more; `capstan media show` says what helps), retired (never written again), foreign (another cell's, to be
+read only; `capstan media adopt` lets this cell write to it).
 
 Where: the place in the library (slot:3, drive:1, mail:2), where the medium was brought, or why it
 is not at hand. Used: for a tape, what its drive said when it was last written; for a directory,

@@ -72,8 +72,12 @@ impl Cell {
         let rows = self.idb.prune_rows()?;
         let by_id: HashMap<VersionId, &PruneRow> =
             rows.iter().map(|row| (row.version.id, row)).collect();
-        let runs = self.idb.runs_of_versions()?;
         let (pools, sets) = (self.rotating()?, self.media_of_sets()?);
+        // Most cells have no sets.
+        let runs = match sets.is_empty() {
+            true => HashMap::new(),
+            false => self.idb.runs_of_versions()?,
+        };
         let mut complete: BTreeSet<SetName> = BTreeSet::new();
         for (name @ (pool, set), media) in &sets {
             let size = pools.get(pool).map_or(0, |pool| pool.size_of(*set));

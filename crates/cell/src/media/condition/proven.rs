@@ -9,9 +9,9 @@ use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
-use super::limits_of;
 use crate::Cell;
 use crate::error::Result;
+use crate::media::limits_of;
 
 /// So many sessions must have written to a disk since its last error until it has none any more. Ours: as many as errors make it poor, so
 /// that a disk which fails every second or third night does become poor.
@@ -46,7 +46,7 @@ impl Cell {
 
 /// The command that takes back so many errors of a medium in poor condition, if they are why it is poor, and one does.
 pub(crate) fn way_to_prove(medium: &Medium, errors: u64) -> Option<String> {
-    let is_by_errors = errors >= limits_of(super::kind_of(medium)).errors;
+    let is_by_errors = errors >= limits_of(crate::media::kind_of(medium)).errors;
     (is_by_errors && is_forgiven(medium)).then(|| {
         let word = shell_word(&medium.label);
         format!("`capstan verify --medium {word}` takes the errors back if it reads all and finds no damage")

@@ -9,9 +9,9 @@ use capstan_engine::message::{Code, shell_word};
 use capstan_idb::{Management, Medium};
 use serde::Deserialize;
 
-use super::{is_place_here, look_here};
 use crate::Cell;
 use crate::error::Result;
+use crate::media::{is_place_here, look_here};
 
 /// So many sessions are looked back on for what was found in members of arrays.
 const LOOKED_BACK: usize = 500;

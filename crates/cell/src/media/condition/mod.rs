@@ -1,4 +1,9 @@
-//! A medium's condition: its age, how often it was written, its errors, held against limits of its kind.
+//! A medium's condition: its age, how often it was written, its errors, held against limits of its kind. What counts as an error of it, and what
+//! takes errors back.
+
+pub(crate) mod failure;
+pub(crate) mod faults;
+pub(crate) mod proven;
 
 use std::fmt;
 
@@ -38,7 +43,7 @@ pub struct Limits {
 
 /// Limits by kind of medium. Sources:
 /// - `file`: a directory wears out no faster for being written to: no limit of age or passes. Its disk tells by errors.
-///   One error can be a cable's; three of which no proof took back any ([`super::proven`]) are more than chance. That number is ours.
+///   One error can be a cable's; three of which no proof took back any ([`proven`]) are more than chance. That number is ours.
 /// - `tape`: makers of LTO and DLT cartridges state 30 years on the shelf. Sessions that are appended are no passes of the whole
 ///   tape, so their number says nothing of its wear. Errors are those that stayed after the drive's own repeats.
 /// - `dlt`: makers rate the cartridges for 500,000 passes and 30 years on the shelf (shared/facts/drives.toml). No device of

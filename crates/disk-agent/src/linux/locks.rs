@@ -1,6 +1,8 @@
 //! Whether a file is in use: locked by somebody, or open for writing.
 
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
@@ -21,11 +23,39 @@ impl LockTable {
     pub fn is_locked(&mut self, stat: &Stat) -> bool {
         if self.read.is_none_or(|at| at.elapsed() > FRESH) {
             self.read = Some(Instant::now());
-            self.locked = parse(&std::fs::read_to_string("/proc/locks").unwrap_or_default());
+            self.locked = read_table().unwrap_or_default();
         }
         let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
         !self.locked.is_empty() && self.locked.contains(&(major, minor, stat.st_ino))
     }
+}
+
+/// How often a table is read that the kernel does not give at once.
+const READINGS: usize = 4;
+
+/// Reads the kernel's table of locks.
+/// The kernel gives about a page at a time, and counts entries to find where it goes on:
+/// a lock that is released between two pages makes it leave out another one that is held.
+/// So a table of several pages is read several times, and what any reading has is taken for locked.
+fn read_table() -> std::io::Result<HashSet<(u32, u32, u64)>> {
+    let mut locked = HashSet::new();
+    for _ in 0..READINGS {
+        let (mut table, mut page, mut pages) = (Vec::new(), [0; 1 << 16], 0);
+        let mut file = File::open("/proc/locks")?;
+        loop {
+            let got = file.read(&mut page)?;
+            if got == 0 {
+                break;
+            }
+            table.extend_from_slice(&page[..got]);
+            pages += 1;
+        }
+        locked.extend(parse(&String::from_utf8_lossy(&table)));
+        if pages < 2 {
+            break;
+        }
+    }
+    Ok(locked)
 }
 
 /// Which signal tells of a lease that is to be given up: Linux' include/uapi/asm-generic/fcntl.h, the same on all processors.
@@ -103,6 +133,33 @@ mod tests {
             });
             while begin.elapsed() < Duration::from_millis(300) {
                 is_open_for_writing(&reader);
+            }
+        });
+    }
+
+    /// Locks that come and go elsewhere hide none that is held.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test may panic")]
+    fn a_lock_is_seen_while_others_come_and_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |i: usize| File::create(dir.path().join(i.to_string())).unwrap();
+        let lock = |file: &File| {
+            rustix::fs::flock(file, rustix::fs::FlockOperation::LockExclusive).unwrap()
+        };
+        let held: Vec<File> = (0..300).map(file).collect();
+        held.iter().for_each(lock);
+        let stats: Vec<Stat> = held.iter().map(|f| rustix::fs::fstat(f).unwrap()).collect();
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while begin.elapsed() < Duration::from_millis(500) {
+                    let passing: Vec<File> = (300..400).map(file).collect();
+                    passing.iter().for_each(lock);
+                }
+            });
+            while begin.elapsed() < Duration::from_millis(500) {
+                let mut table = LockTable::default();
+                assert!(stats.iter().all(|stat| table.is_locked(stat)));
             }
         });
     }

@@ -106,6 +106,33 @@ impl Idb {
         gone.into_iter().try_for_each(|segment| self.remove_catalog(segment).map(drop))
     }
 
+    /// Forgets those of these versions of which no segment is recorded: they were removed. Sessions stay for the record. What a session
+    /// runs with, or somebody reads, stays. An incremental without changes may have no segment of its own: do not ask for it.
+    pub fn forget_bare(&self, versions: &[VersionId]) -> Result<()> {
+        self.write_many(format_args!("forget versions that were removed"), async |conn| {
+            for ids in versions.chunks(BATCH) {
+                let mut query = sql::Builder::new(
+                    "SELECT v.id FROM versions v WHERE NOT EXISTS (SELECT 1 FROM stream_parts p WHERE p.version_id = v.id) \
+                     AND NOT EXISTS (SELECT 1 FROM sessions s JOIN segments g ON g.session_id = s.id \
+                     WHERE s.version_id = v.id) AND v.id IN (",
+                );
+                push_ids(&mut query, ids);
+                let rows = query.build().fetch_all(&mut *conn).await?;
+                for row in &rows {
+                    let id = decode::parsed(row, "id")?;
+                    match refuse_used(conn, &[id]).await {
+                        Err(Fault::Rule(IdbError::IsRead { .. })) => {}
+                        unused => {
+                            unused?;
+                            forget_versions_now(conn, &[id]).await?;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// The segments that belong to a version, the originals of copies: those that are recorded, and those that are known to be lacking.
     pub fn segments_belonging_to(&self, version: VersionId) -> Result<Vec<SegmentId>> {
         self.read(format_args!("look up version {}", version.short()), async |conn| {

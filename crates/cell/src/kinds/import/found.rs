@@ -84,6 +84,8 @@ pub(super) struct Imported {
     /// As its first segment's header has it.
     pub protection: Protection,
     pub bytes: u64,
+    /// The segments in which it was found.
+    pub found_in: Vec<SegmentNumber>,
 }
 
 impl Imported {
@@ -96,6 +98,7 @@ impl Imported {
             sealed: None,
             protection: Protection::from(&header.medium.protection),
             bytes: 0,
+            found_in: Vec::new(),
         }
     }
 

@@ -6,6 +6,7 @@ mod completed;
 mod found;
 pub(crate) mod library;
 mod names;
+mod removed;
 mod segments;
 mod sessions;
 
@@ -24,6 +25,7 @@ use crate::error::Result;
 use crate::keys::records::key_records;
 use crate::kinds::import::found::{Imports, say_sealed};
 use crate::kinds::import::library::Later;
+use crate::kinds::import::removed::is_removed;
 use crate::kinds::skeleton::{SessionRun, add_rates};
 use crate::media::unreadable::lost_header;
 use crate::media::{Taken, shown};
@@ -95,11 +97,13 @@ impl Cell {
         let label = row.label;
         let mut found = Imports { keys: opened.keys, kept, ..Imports::default() };
         let mut bytes = 0;
-        for number in medium.segments()? {
+        let numbers = medium.segments()?;
+        for number in numbers.iter().copied() {
             if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }
             bytes += match self.import_number(&medium, number, &mut found, &log) {
+                Err(_) if is_removed(&medium, number) => 0,
                 // What lies behind it may be sound.
                 Err(e) if e.is_unreadable() => {
                     self.note_unread(&medium, number, &e, &log)?;
@@ -115,6 +119,9 @@ impl Cell {
             self.warn_without_ring(device, &header.label, &log)?;
         }
         let (files, dirs) = self.import_sessions(&sessions)?;
+        if !device.is_sequential() {
+            self.forget_removed_beside(&medium, &numbers, &sessions)?;
+        }
         self.note_room(device, &header)?;
         let versions: Vec<VersionId> = sessions.iter().map(|s| s.label.version).collect();
         if opened.opened > 0 {

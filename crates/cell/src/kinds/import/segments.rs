@@ -196,6 +196,7 @@ impl Cell {
             });
             let session = &mut sessions[at];
             session.add(&contents, end, reader.len()?, keys);
+            session.found_in.push(number);
             self.put_session(session, Status::Incomplete)?;
         }
         // What is known from a mirror is not replaced by what is left here. A catalog that lacks anything would be taken for all, at

@@ -599,6 +599,7 @@ class Row:
     outcome: tuple = None
     user: bytes = None
     group: bytes = None
+    acl_names: list = None  # names of users and of groups that ACLs name, by number
     start: int = 0  # logical offset at which the data begin
     cut: int = 0  # the stream's logical end in this segment: data beyond lie in later Part rows
     stream: bytes = b""
@@ -691,6 +692,7 @@ def decode_batch(payload):
         if expanded > 64 * MIB:
             raise Damage("a batch is too large once expanded")
         row.user, row.group = owners[0].get(uid), owners[1].get(gid)
+        row.acl_names = owners if any(name in ACLS for name, _ in row.xattrs) else None
         rows.append(row)
     if any(column.more() for column in columns):
         raise Damage("a column of a batch is not used up")
@@ -2658,6 +2660,7 @@ def both(one, other):
 # ---- extract (format.md: A file's contents, Hard links, Restoring metadata)
 
 GET_FLAGS, SET_FLAGS = 0x80086601, 0x40086602
+ACLS = (b"system.posix_acl_access", b"system.posix_acl_default")
 SETTABLE, BLOCKING = 0x008100FF & ~0x30, 0x30  # inode flags: those that can be set early; immutable, append only
 
 
@@ -2830,6 +2833,8 @@ class Extractor:
                      follow_symlinks=False)
         for name, value in row.xattrs:
             try:
+                if name in ACLS:
+                    value = acl_here(value, row.acl_names)
                 os.setxattr(place, name, value, follow_symlinks=False)
             except OSError as error:
                 self.report.note(show(place), f"extended attribute {show(name)}: {error.strerror}")
@@ -2869,6 +2874,20 @@ def number(name, fallback, lookup):
         return lookup(os.fsdecode(name))[2] if name else fallback
     except KeyError:
         return fallback
+
+
+def acl_here(value, names):
+    """An ACL with the users and groups that it names as they are here (linux/posix_acl_xattr.h)."""
+    if not names or value[:4] != b"\x02\0\0\0" or len(value) % 8 != 4:
+        return value
+    entries = [struct.unpack_from("<HHI", value, at) for at in range(4, len(value), 8)]
+    for at, (tag, permissions, id_) in enumerate(entries):
+        if tag == 2:
+            entries[at] = (tag, permissions, number(names[0].get(id_), id_, pwd.getpwnam))
+        elif tag == 8:
+            entries[at] = (tag, permissions, number(names[1].get(id_), id_, grp.getgrnam))
+    entries.sort(key=lambda entry: (entry[0], entry[2]))
+    return value[:4] + b"".join(struct.pack("<HHI", *entry) for entry in entries)
 
 
 def command_extract(medium, args):

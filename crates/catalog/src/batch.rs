@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use capstan_format::acl::{self, AclNames, Whose};
 use capstan_format::batch::Batch;
 use capstan_format::catalog::{RawFrame, StreamContents};
 use capstan_format::codec::Decompressor;
@@ -87,6 +88,21 @@ pub fn batches_of<E: From<CatalogError>>(
     Ok(())
 }
 
+type Names = HashMap<u32, Arc<[u8]>>;
+
+/// The names of whom the ACLs of a row name, as its batch has them.
+fn acl_names(entry: &Entry, users: &Names, groups: &Names) -> Option<Arc<AclNames>> {
+    let name = |of @ (whose, id)| {
+        let known = match whose {
+            Whose::User => users.get(&id),
+            Whose::Group => groups.get(&id),
+        };
+        known.map(|name| (of, name.clone()))
+    };
+    let names: AclNames = acl::named(&entry.xattrs).filter_map(name).collect();
+    (!names.is_empty()).then(|| names.into())
+}
+
 /// The rows of a batch, the `index`th of a stream in a segment: `of` is the session's number, the segment's and the stream;
 /// `sums` are the checksums of its rows that have data, as far as they are known.
 pub fn rows_of_batch<E>(
@@ -97,7 +113,7 @@ pub fn rows_of_batch<E>(
     sums: &Sums,
     each: &mut dyn FnMut(Row) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
-    let names = |names: Vec<(u32, Vec<u8>)>| -> HashMap<u32, Arc<[u8]>> {
+    let names = |names: Vec<(u32, Vec<u8>)>| -> Names {
         names.into_iter().map(|(id, name)| (id, name.into())).collect()
     };
     let (session, segment, stream) = of;
@@ -107,9 +123,10 @@ pub fn rows_of_batch<E>(
         let len = entry.logical_len();
         let (user, group) = (users.get(&entry.uid).cloned(), groups.get(&entry.gid).cloned());
         let ordinal = Ordinal { session, segment, row: row_number(index, at), stream };
+        let acl = acl_names(&entry, &users, &groups);
         let of_whole = whole.next_if(|(row, _)| *row as usize == at).map(|(_, sum)| *sum);
         let sum = if len > 0 { own.next().copied().flatten() } else { of_whole };
-        each(Row { entry, ordinal, start, data: ordinal, sum, user, group })?;
+        each(Row { entry, ordinal, start, data: ordinal, sum, user, group, acl })?;
         start = start.saturating_add(len);
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use capstan_format::acl::AclNames;
 use capstan_format::entry::{Entry, OutcomeCode};
 
 use crate::row::{Row, path_of};
@@ -16,6 +17,8 @@ pub struct Listed {
     pub user: Option<String>,
     /// The group's name where it came from.
     pub group: Option<String>,
+    /// The names of whom its ACLs name, where it came from.
+    pub acl: Option<Arc<AclNames>>,
     /// What is wrong with it, in a word.
     pub state: Option<String>,
 }
@@ -28,6 +31,7 @@ pub fn listed(merged: &Merged<'_>, row: &Row) -> Listed {
         entry: row.entry.clone(),
         user: text(&row.user),
         group: text(&row.group),
+        acl: row.acl.clone(),
         state: state(merged, row).map(str::to_owned),
     }
 }

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use capstan_format::acl::AclNames;
 use capstan_format::entry::{Entry, ExtentKind, Kind, join, path_order};
 use capstan_format::id::StreamId;
 
@@ -45,6 +46,8 @@ pub struct Row {
     pub user: Option<Arc<[u8]>>,
     /// The group's name where it came from.
     pub group: Option<Arc<[u8]>>,
+    /// The names of whom its ACLs name, where it came from; `None` if they name nobody who had one.
+    pub acl: Option<Arc<AclNames>>,
 }
 
 impl Row {

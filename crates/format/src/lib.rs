@@ -26,4 +26,4 @@ pub mod rows;
 pub use attachment::{idb_backup, lock};
 pub use error::{FormatError, Result};
 pub use frame::{codec, index};
-pub use rows::{batch, entry, sums};
+pub use rows::{acl, batch, entry, sums};

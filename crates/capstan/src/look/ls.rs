@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     fn listed(entry: Entry) -> Listed {
-        Listed { entry, user: Some("ann".to_owned()), group: None, state: None }
+        Listed { entry, user: Some("ann".to_owned()), group: None, acl: None, state: None }
     }
 
     #[test]

@@ -12,8 +12,8 @@ use crate::support::{Lab, Run, below, finish, is_root, noise, skip, wait_for};
 use crate::tape::library_of;
 
 pub struct Reader {
-    python: PathBuf,
-    script: PathBuf,
+    pub python: PathBuf,
+    pub script: PathBuf,
 }
 
 impl Reader {

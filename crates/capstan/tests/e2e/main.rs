@@ -6,6 +6,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test may panic")]
 
+mod acl_names;
 mod anomaly;
 mod another_segment;
 mod automount;

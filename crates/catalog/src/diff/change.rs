@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use capstan_format::acl;
 use capstan_format::entry::{Entry, Kind, OutcomeCode, path_order};
 
 use crate::error::Result;
@@ -212,7 +213,8 @@ pub fn differences(a: &Listed, b: &Listed) -> Vec<Aspect> {
     add(another(x.gid, &a.group, y.gid, &b.group), Aspect::Group);
     // The rows of further names have neither.
     if !x.link && !y.link {
-        add(x.xattrs != y.xattrs, Aspect::Xattrs);
+        let same = acl::are_same((&x.xattrs, a.acl.as_deref()), (&y.xattrs, b.acl.as_deref()));
+        add(!same, Aspect::Xattrs);
         add(x.inode_flags != y.inode_flags, Aspect::Flags);
     }
     // Of another inode, as after a restore, the time says nothing; nor where all else that there is was compared.
@@ -287,7 +289,7 @@ mod tests {
     fn state(change: impl FnOnce(&mut Entry)) -> Listed {
         let mut entry = Entry { size: 7, mode: 0o644, ino: 5, dev: 1, ..Entry::default() };
         change(&mut entry);
-        Listed { entry, user: Some("ann".to_owned()), group: None, state: None }
+        Listed { entry, user: Some("ann".to_owned()), group: None, acl: None, state: None }
     }
 
     fn of(change: impl FnOnce(&mut Entry)) -> (Vec<Aspect>, Option<ChangeKind>) {

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use capstan_format::acl::AclNames;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::id::StreamId;
 
@@ -32,6 +33,7 @@ struct Kept {
     sum: Option<u64>,
     user: Option<Arc<[u8]>>,
     group: Option<Arc<[u8]>>,
+    acl: Option<Arc<AclNames>>,
 }
 
 impl KeptLinks {
@@ -42,6 +44,7 @@ impl KeptLinks {
         if let Some(kept) = kept.filter(|_| row.entry.link) {
             row.entry = kept.entry.clone();
             (row.sum, row.user, row.group) = (kept.sum, kept.user.clone(), kept.group.clone());
+            row.acl = kept.acl.clone();
         }
     }
 
@@ -100,8 +103,8 @@ impl Overview {
             };
             if let Some((_, first)) = firsts.iter().find(|(of, _)| *of == of_then.ordinal) {
                 let entry = Entry { target: first.clone(), ..link.entry };
-                let (sum, user, group) = (link.sum, link.user, link.group);
-                kept.add(link.ordinal, Kept { entry, sum, user, group });
+                let (sum, user, group, acl) = (link.sum, link.user, link.group, link.acl);
+                kept.add(link.ordinal, Kept { entry, sum, user, group, acl });
                 continue;
             }
             firsts.push((of_then.ordinal, path.clone()));
@@ -126,7 +129,7 @@ impl Overview {
             sum = if is_whole { self.content_sum(&first) } else { None };
             entry.extents = extents(entry.size, &self.saved_of(&first), is_whole);
         }
-        Kept { entry, sum, user: first.user, group: first.group }
+        Kept { entry, sum, user: first.user, group: first.group, acl: first.acl }
     }
 }
 
@@ -150,7 +153,8 @@ fn nothing_of(link: &Row) -> Kept {
     let kind = Kind::File;
     let entry =
         Entry { kind, size, extents, link: false, target: Vec::new(), ..link.entry.clone() };
-    Kept { entry, sum: None, user: link.user.clone(), group: link.group.clone() }
+    let (user, group, acl) = (link.user.clone(), link.group.clone(), link.acl.clone());
+    Kept { entry, sum: None, user, group, acl }
 }
 
 /// The extents of a file of which these ranges are saved. What lies between them are holes, if the file is whole, else what is

@@ -295,7 +295,8 @@ impl Comparison<'_, '_> {
     fn listed(&self, entry: Entry) -> Listed {
         let text = |name: Option<Vec<u8>>| name.map(|n| String::from_utf8_lossy(&n).into_owned());
         let (user, group) = (self.owners.user(entry.uid), self.owners.group(entry.gid));
-        Listed { entry, user: text(user), group: text(group), state: None }
+        let acl = self.owners.of_acls(&entry);
+        Listed { entry, user: text(user), group: text(group), acl, state: None }
     }
 }
 

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use capstan_engine::message::{Code, chain, path_text};
 use capstan_engine::meter::Meters;
+use capstan_format::acl::{self, Whose};
 use capstan_format::entry::Entry;
 use capstan_format::id::{MediumId, StreamId};
 use parking_lot::Mutex;
@@ -188,12 +189,23 @@ impl<'a> Files<'a> {
     /// A row with owners as they are here. One that has the data of a later row has that one's time: what exists is held against it.
     fn here(&self, row: &FileRow<'_>) -> Entry {
         let ids = self.target.ids();
-        Entry {
+        let mut entry = Entry {
             uid: ids.uid(row.entry.uid, row.user),
             gid: ids.gid(row.entry.gid, row.group),
             mtime: row.contents_time.unwrap_or(row.entry.mtime),
             ..row.entry.clone()
+        };
+        if let Some(names) = row.acl {
+            let name = |of| names.get(&of).map(|name| &**name);
+            let acls = entry.xattrs.iter_mut().filter(|(name, _)| acl::is_acl(name));
+            acls.for_each(|(_, value)| {
+                *value = acl::mapped(value, &mut |whose, id| match whose {
+                    Whose::User => ids.uid(id, name((whose, id))),
+                    Whose::Group => ids.gid(id, name((whose, id))),
+                });
+            });
         }
+        entry
     }
 
     /// Notes of a file that was made that it may get inode flags in the end.

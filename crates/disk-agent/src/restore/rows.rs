@@ -1,5 +1,6 @@
 //! What a restore is told of the files that it makes.
 
+use capstan_format::acl::AclNames;
 use capstan_format::entry::{Entry, Timestamp};
 use capstan_format::id::StreamId;
 
@@ -25,6 +26,8 @@ pub struct FileRow<'r> {
     pub user: Option<&'r [u8]>,
     /// The group's name there.
     pub group: Option<&'r [u8]>,
+    /// The names there of whom its ACLs name.
+    pub acl: Option<&'r AclNames>,
     /// The stream that has its contents.
     pub stream: StreamId,
     /// The logical byte of the stream at which they begin.

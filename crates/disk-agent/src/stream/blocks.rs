@@ -6,6 +6,8 @@ use capstan_format::block::{BLOCK_ALIGN, DaHeader, NO_FRAME, PAYLOAD_AT};
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, FrameType, MIN_ROOM, padded};
 
+use crate::owners::Named;
+
 use super::{BATCH_BYTES, OpenBlock, Pending, Secret, StreamWriter};
 
 impl StreamWriter<'_> {
@@ -99,21 +101,18 @@ impl StreamWriter<'_> {
         let mut rows = rows.into_iter().peekable();
         let mut from = logical;
         while rows.peek().is_some() {
-            let (mut users, mut groups) = (Vec::new(), Vec::new());
+            let mut named = Named::default();
             let mut sent = Vec::new();
             let mut at = from;
             while self.encoder.bytes() < BATCH_BYTES
                 && let Some((row, start)) = rows.next()
             {
-                if row.kind.is_inode() {
-                    users.extend((!users.contains(&row.uid)).then_some(row.uid));
-                    groups.extend((!groups.contains(&row.gid)).then_some(row.gid));
-                }
+                named.add(&row);
                 self.encoder.push(&row);
                 at = start + row.logical_len();
                 sent.push((row, start));
             }
-            self.put_rows_here(from, &mut users, &mut groups)?;
+            self.put_rows_here(from, &mut named)?;
             let batch = self.sequence - 1;
             self.pending.extend(sent.into_iter().map(|(entry, start)| Pending {
                 entry,
@@ -128,19 +127,9 @@ impl StreamWriter<'_> {
     pub(super) fn put_rows_here(
         &mut self,
         data_at: u64,
-        users: &mut Vec<u32>,
-        groups: &mut Vec<u32>,
+        named: &mut Named,
     ) -> Result<(), LinkClosed> {
-        for uid in users.drain(..) {
-            if let Some(name) = self.owners.user(uid) {
-                self.encoder.user(uid, &name);
-            }
-        }
-        for gid in groups.drain(..) {
-            if let Some(name) = self.owners.group(gid) {
-                self.encoder.group(gid, &name);
-            }
-        }
+        named.put(&self.owners, &mut self.encoder);
         let rows = self.encoder.rows() as u64;
         let mut plain = Vec::new();
         self.encoder.finish(data_at - self.logical, &mut plain);

@@ -25,7 +25,7 @@ use capstan_format::frame::{FRAME_HEADER_LEN, FRAME_PLAIN_DEFAULT, FrameHeader, 
 use capstan_format::id::StreamId;
 use capstan_format::keys::FrameSealer;
 
-use crate::owners::OwnerNames;
+use crate::owners::{Named, OwnerNames};
 use crate::stream::choice::CompressionChoice;
 
 use self::sums::RowSums;
@@ -195,18 +195,10 @@ impl<'p> StreamWriter<'p> {
         self.send_sums()?;
         let mut from = self.promised;
         let mut at = from;
-        let mut users: Vec<u32> = Vec::new();
-        let mut groups: Vec<u32> = Vec::new();
+        let mut named = Named::default();
         let mut sent = Vec::new();
         for (entry, sum) in rows {
-            if entry.kind.is_inode() {
-                if !users.contains(&entry.uid) {
-                    users.push(entry.uid);
-                }
-                if !groups.contains(&entry.gid) {
-                    groups.push(entry.gid);
-                }
-            }
+            named.add(&entry);
             let row = self.encoder.rows() as u32;
             self.encoder.push(&entry);
             let len = entry.logical_len();
@@ -218,12 +210,12 @@ impl<'p> StreamWriter<'p> {
                 at += len;
             }
             if self.encoder.bytes() >= BATCH_BYTES {
-                self.send_batch(from, &mut users, &mut groups, &mut sent)?;
+                self.send_batch(from, &mut named, &mut sent)?;
                 from = at;
             }
         }
         if self.encoder.rows() > 0 {
-            self.send_batch(from, &mut users, &mut groups, &mut sent)?;
+            self.send_batch(from, &mut named, &mut sent)?;
         }
         self.promised = at;
         Ok(())
@@ -232,20 +224,10 @@ impl<'p> StreamWriter<'p> {
     fn send_batch(
         &mut self,
         data_at: u64,
-        users: &mut Vec<u32>,
-        groups: &mut Vec<u32>,
+        named: &mut Named,
         sent: &mut Vec<(Entry, u64)>,
     ) -> Result<(), LinkClosed> {
-        for uid in users.drain(..) {
-            if let Some(name) = self.owners.user(uid) {
-                self.encoder.user(uid, &name);
-            }
-        }
-        for gid in groups.drain(..) {
-            if let Some(name) = self.owners.group(gid) {
-                self.encoder.group(gid, &name);
-            }
-        }
+        named.put(&self.owners, &mut self.encoder);
         let rows = self.encoder.rows() as u64;
         let mut plain = std::mem::take(&mut self.batch_plain);
         self.encoder.finish(data_at - self.logical, &mut plain);

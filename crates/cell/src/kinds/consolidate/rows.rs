@@ -11,6 +11,7 @@ use capstan_disk_agent::stream::StreamWriter;
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Meters, Stage};
+use capstan_format::acl::{self, Whose};
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Outcome};
 use capstan_format::id::StreamId;
 
@@ -103,7 +104,12 @@ impl Rows<'_> {
         }
         let name = |n: &Option<Arc<[u8]>>| n.as_ref().map(|n| n.to_vec());
         let (user, group) = (name(&row.user), name(&row.group));
-        self.owners.set((row.entry.uid, user), (row.entry.gid, group));
+        for of in acl::named(&row.entry.xattrs) {
+            let name = row.acl.as_ref().and_then(|names| names.get(&of));
+            self.owners.set(of, name.map(|name| name.to_vec()));
+        }
+        self.owners.set((Whose::User, row.entry.uid), user);
+        self.owners.set((Whose::Group, row.entry.gid), group);
         self.ready.push(ready);
         let bytes: u64 =
             self.ready.iter().flat_map(|r| &r.again).map(|p| p.2).fold(0, u64::saturating_add);

@@ -183,10 +183,11 @@ impl Proof {
     fn differences(&self, recorded: Listed, restored: Entry) -> Vec<Aspect> {
         let text = |name: Option<Vec<u8>>| name.map(|n| String::from_utf8_lossy(&n).into_owned());
         let (user, group) = (self.owners.user(restored.uid), self.owners.group(restored.gid));
+        let acl = self.owners.of_acls(&restored);
         let mut entry = restored;
         // Which of its names is the first one is the backup's affair.
         (entry.link, entry.target) = (recorded.entry.link, recorded.entry.target.clone());
-        let restored = Listed { entry, user: text(user), group: text(group), state: None };
+        let restored = Listed { entry, user: text(user), group: text(group), acl, state: None };
         let mut what = differences(&recorded, &restored);
         what.retain(|a| match a {
             // Flags are not set in scratch space: what is immutable could not be removed.

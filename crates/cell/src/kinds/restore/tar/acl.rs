@@ -1,9 +1,10 @@
-//! POSIX ACLs as archives have them: text (star's manual page, `SCHILY.acl.*`; acl_from_text(3)), with numeric ids,
-//! made from the extended attribute in which Linux keeps them (linux/posix_acl_xattr.h).
+//! POSIX ACLs as archives have them: text, as star writes it (star's manual page, `SCHILY.acl.*`). Whoever has a name is named, and
+//! the number comes last: `user:ann:rwx:1000`. GNU tar, bsdtar and star read that. Who has no name, or none that could be told apart
+//! from what is around it, has the number in its place.
 
 use std::fmt::Write as _;
 
-const VERSION: u32 = 2;
+use capstan_format::acl::{self, AclNames, Whose};
 
 /// The pax keyword for an extended attribute that is an ACL.
 pub(super) fn keyword(xattr: &[u8]) -> Option<&'static [u8]> {
@@ -14,31 +15,48 @@ pub(super) fn keyword(xattr: &[u8]) -> Option<&'static [u8]> {
     }
 }
 
-/// The ACL as text, an entry per line; `None` if the value is no ACL.
-pub(super) fn text(value: &[u8]) -> Option<String> {
-    let (version, entries) = value.split_first_chunk::<4>()?;
-    if u32::from_le_bytes(*version) != VERSION || entries.is_empty() || entries.len() % 8 != 0 {
-        return None;
-    }
+/// The ACL as text, an entry per line, with these names; `None` if the value is no ACL.
+pub(super) fn text(value: &[u8], names: Option<&AclNames>) -> Option<String> {
     let mut text = String::new();
-    for entry in entries.chunks_exact(8) {
-        let short = |at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
-        let id = u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]);
-        match short(0) {
-            0x01 => text.push_str("user::"),
-            0x02 => write!(text, "user:{id}:").ok()?,
-            0x04 => text.push_str("group::"),
-            0x08 => write!(text, "group:{id}:").ok()?,
-            0x10 => text.push_str("mask::"),
-            0x20 => text.push_str("other::"),
-            _ => return None,
+    for entry in acl::entries(value)? {
+        let mut number = None;
+        match entry.named() {
+            Some(of @ (whose, id)) => {
+                let kind = if whose == Whose::User { "user" } else { "group" };
+                match names.and_then(|names| plain(names.get(&of)?)) {
+                    Some(name) => {
+                        write!(text, "{kind}:{name}:").ok()?;
+                        number = Some(id);
+                    }
+                    None => write!(text, "{kind}:{id}:").ok()?,
+                }
+            }
+            None => text.push_str(match entry.tag {
+                0x01 => "user::",
+                0x04 => "group::",
+                0x10 => "mask::",
+                0x20 => "other::",
+                _ => return None,
+            }),
         }
         for (bit, letter) in [(4, 'r'), (2, 'w'), (1, 'x')] {
-            text.push(if short(2) & bit != 0 { letter } else { '-' });
+            text.push(if entry.permissions & bit != 0 { letter } else { '-' });
+        }
+        if let Some(id) = number {
+            write!(text, ":{id}").ok()?;
         }
         text.push('\n');
     }
     Some(text)
+}
+
+/// A name that can stand in the text of an ACL.
+fn plain(name: &[u8]) -> Option<&str> {
+    let name = str::from_utf8(name).ok()?;
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !":,#".contains(c);
+    // What is all digits would be taken for a number.
+    let is_name = !name.is_empty() && !name.bytes().all(|b| b.is_ascii_digit());
+    (is_name && name.chars().all(is_plain)).then_some(name)
 }
 
 #[cfg(test)]
@@ -46,7 +64,7 @@ mod tests {
     use super::*;
 
     fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
-        let mut value = VERSION.to_le_bytes().to_vec();
+        let mut value = 2u32.to_le_bytes().to_vec();
         for (tag, perm, id) in entries {
             value.extend(tag.to_le_bytes());
             value.extend(perm.to_le_bytes());
@@ -67,19 +85,35 @@ mod tests {
             (32, 0, none),
         ]);
         assert_eq!(
-            text(&value).unwrap(),
+            text(&value, None).unwrap(),
             "user::rw-\nuser:1000:rwx\ngroup::r--\ngroup:50:--x\nmask::r-x\nother::---\n"
+        );
+    }
+
+    #[test]
+    fn whoever_has_a_name_is_named_beside_the_number() {
+        let value = acl(&[(2, 7, 1000), (2, 4, 1001), (8, 1, 50), (8, 1, 51)]);
+        let of = |whose, id, name: &str| ((whose, id), name.as_bytes().into());
+        let names = AclNames::from([
+            of(Whose::User, 1000, "ann"),
+            of(Whose::User, 1001, "4711"),
+            of(Whose::Group, 50, "staff"),
+            of(Whose::Group, 51, "a:b"),
+        ]);
+        assert_eq!(
+            text(&value, Some(&names)).unwrap(),
+            "user:ann:rwx:1000\nuser:1001:r--\ngroup:staff:--x:50\ngroup:51:--x\n"
         );
     }
 
     #[test]
     fn what_is_no_acl_has_no_text() {
         let good = acl(&[(1, 6, 0)]);
-        assert!(text(&good).is_some());
+        assert!(text(&good, None).is_some());
         for bad in [&[][..], &good[..3], &good[..4], &good[..11], &acl(&[(3, 6, 0)])] {
-            assert_eq!(text(bad), None, "{bad:?}");
+            assert_eq!(text(bad, None), None, "{bad:?}");
         }
         let newer = [&3u32.to_le_bytes()[..], &good[4..]].concat();
-        assert_eq!(text(&newer), None);
+        assert_eq!(text(&newer, None), None);
     }
 }

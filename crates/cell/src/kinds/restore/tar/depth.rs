@@ -83,7 +83,16 @@ mod tests {
                 ..Entry::default()
             };
             let at = Ordinal { session: 0, segment: 0, row: 0, stream: StreamId([0; 16]) };
-            Row { entry, ordinal: at, start: 0, data: at, sum: None, user: None, group: None }
+            Row {
+                entry,
+                ordinal: at,
+                start: 0,
+                data: at,
+                sum: None,
+                user: None,
+                group: None,
+                acl: None,
+            }
         };
         let mut rows: Vec<Row> = paths.iter().map(row).collect();
         rows.sort_by(|a, b| {

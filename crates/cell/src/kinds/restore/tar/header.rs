@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use capstan_format::acl::AclNames;
 use capstan_format::entry::Entry;
 use tar::{Builder, EntryType, Header};
 
@@ -49,11 +50,23 @@ impl Sparse {
     }
 }
 
+/// The names of whom an entry names, as far as archives have names.
+#[derive(Default)]
+pub(super) struct Names<'a> {
+    /// The owner's.
+    pub user: Option<&'a [u8]>,
+    /// The group's.
+    pub group: Option<&'a [u8]>,
+    /// Of whom its ACLs name.
+    pub acl: Option<&'a AclNames>,
+}
+
 /// The ustar header; what does not fit it stands in the pax records before it.
 pub(super) fn header(
     e: &Entry,
     name: &[u8],
     link: &[u8],
+    names: &Names<'_>,
     entry_type: EntryType,
     size: u64,
 ) -> Header {
@@ -71,6 +84,12 @@ pub(super) fn header(
         };
         fit(&mut ustar.name, name);
         fit(&mut ustar.linkname, link);
+        // GNU tar gives files to whom these name, and only shows what pax records have. One that was cut would be somebody else.
+        for (to, owner) in [(&mut ustar.uname, names.user), (&mut ustar.gname, names.group)] {
+            if let Some(owner) = owner.filter(|owner| owner.len() < to.len()) {
+                fit(to, owner);
+            }
+        }
         if matches!(entry_type, EntryType::Char | EntryType::Block) {
             ustar.set_device_major(e.rdev.0);
             ustar.set_device_minor(e.rdev.1);
@@ -86,7 +105,7 @@ pub(super) fn append_pax<W: Write>(
     e: &Entry,
     name: &[u8],
     link: &[u8],
-    owners: (Option<&[u8]>, Option<&[u8]>),
+    names: &Names<'_>,
     size: u64,
     sparse: Option<&Sparse>,
 ) -> io::Result<()> {
@@ -126,10 +145,10 @@ pub(super) fn append_pax<W: Write>(
     if e.gid > 0o777_7777 {
         add(b"gid", e.gid.to_string().as_bytes());
     }
-    if let Some(user) = owners.0 {
+    if let Some(user) = names.user {
         add(b"uname", user);
     }
-    if let Some(group) = owners.1 {
+    if let Some(group) = names.group {
         add(b"gname", group);
     }
     if let Some(sparse) = sparse {
@@ -139,7 +158,7 @@ pub(super) fn append_pax<W: Write>(
         add(b"GNU.sparse.realsize", sparse.real_size.to_string().as_bytes());
     }
     for (key, value) in &e.xattrs {
-        if let Some((keyword, text)) = acl::keyword(key).zip(acl::text(value)) {
+        if let Some((keyword, text)) = acl::keyword(key).zip(acl::text(value, names.acl)) {
             add(keyword, text.as_bytes());
         }
         add(&[b"SCHILY.xattr.", key.as_slice()].concat(), value);

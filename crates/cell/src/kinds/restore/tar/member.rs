@@ -15,7 +15,7 @@ use capstan_format::entry::{Entry, Kind, Timestamp};
 use tar::{Builder, EntryType};
 
 use super::Archived;
-use super::header::{Sparse, append_pax, header};
+use super::header::{Names, Sparse, append_pax, header};
 use super::held::Held;
 use crate::error::{CellError, Result};
 use crate::observe::Stop;
@@ -233,15 +233,19 @@ impl<'a> Archive<'a> {
             dated = Entry { mtime: Timestamp::default(), ..e.clone() };
             e = &dated;
         }
-        let owners = match self.request.numeric_ids {
-            true => (None, None),
-            false => (of.row.user.as_deref(), of.row.group.as_deref()),
+        let names = match self.request.numeric_ids {
+            true => Names::default(),
+            false => Names {
+                user: of.row.user.as_deref(),
+                group: of.row.group.as_deref(),
+                acl: of.row.acl.as_deref(),
+            },
         };
         let name = sparse.map_or(&of.name, |s| &s.stored_as);
         let size = sparse.map_or(size, |s| s.data.saturating_add(s.map.len() as u64));
         let archive = &mut self.archive;
-        append_pax(archive, e, name, link, owners, size, sparse).map_err(failed)?;
-        let header = header(e, name, link, entry_type, size);
+        append_pax(archive, e, name, link, &names, size, sparse).map_err(failed)?;
+        let header = header(e, name, link, &names, entry_type, size);
         archive.append(&header, io::empty()).map_err(failed)
     }
 

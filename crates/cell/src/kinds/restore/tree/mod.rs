@@ -123,6 +123,7 @@ impl Restore<'_> {
             entry: &row.entry,
             user: row.user.as_deref(),
             group: row.group.as_deref(),
+            acl: row.acl.as_deref(),
             stream: row.ordinal.stream,
             start: row.start,
             believed_len: self.overview.believed_len(row),

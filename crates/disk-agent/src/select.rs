@@ -97,7 +97,8 @@ impl Selection {
         let mut patterns: Vec<Pattern> = Vec::with_capacity(exclude.len() + include.len());
         let mut add = |sign: &str, pattern: &Pattern| {
             let bad = |reason: String| BadPattern { pattern: pattern.clone(), reason };
-            let glob = without_alternatives(&pattern.text);
+            let glob = for_matcher(&pattern.text)
+                .map_err(|name| bad(format!("there is no class of characters [:{name}:]")))?;
             let line = &format!("{sign}{glob}");
             // The matcher takes what is no glob as a pattern that matches nothing; here it is a mistake.
             globset::Glob::new(&glob).map_err(|e| bad(e.kind().to_string()))?;
@@ -159,15 +160,18 @@ impl Selection {
     }
 }
 
-/// The pattern with its braces escaped: to the matcher they are alternatives, to a `.gitignore` they are themselves.
-/// In a character class, where the matcher knows no escapes, they are themselves anyway.
-fn without_alternatives(pattern: &str) -> String {
+/// The pattern as the matcher understands it. Its braces are escaped: to the matcher they are alternatives, to a `.gitignore` they are
+/// themselves. Classes by name, as `[:digit:]`, are written out: the matcher has none. `Err` is a name that is none of a class.
+fn for_matcher(pattern: &str) -> Result<String, &str> {
     let mut out = String::with_capacity(pattern.len());
     let mut rest = pattern;
     while let Some(c) = rest.chars().next() {
+        if c == '[' {
+            rest = take_class(rest, &mut out)?;
+            continue;
+        }
         let taken = match c {
             '\\' => c.len_utf8() + rest[1..].chars().next().map_or(0, char::len_utf8),
-            '[' => class_len(rest),
             _ => c.len_utf8(),
         };
         if matches!(c, '{' | '}') {
@@ -176,15 +180,55 @@ fn without_alternatives(pattern: &str) -> String {
         out.push_str(&rest[..taken]);
         rest = &rest[taken..];
     }
-    out
+    Ok(out)
 }
 
-/// Bytes of the character class at the begin of `text`; all of it if the class has no end.
-fn class_len(text: &str) -> usize {
-    let negated = usize::from(text[1..].starts_with(['!', '^']));
+/// Takes the character class at the begin of a pattern, all of it if the class has no end; returns what is behind it.
+/// In a class the matcher knows no escapes: braces are themselves.
+fn take_class<'p>(pattern: &'p str, out: &mut String) -> Result<&'p str, &'p str> {
+    let negated = usize::from(pattern[1..].starts_with(['!', '^']));
     // A bracket in the first place is one of the class.
-    let first = 1 + negated + usize::from(text[1 + negated..].starts_with(']'));
-    text[first..].find(']').map_or(text.len(), |at| first + at + 1)
+    let first = 1 + negated + usize::from(pattern[1 + negated..].starts_with(']'));
+    out.push_str(&pattern[..first]);
+    let mut rest = &pattern[first..];
+    while let Some(at) = rest.find([']', '[']) {
+        let named = rest[at..].strip_prefix("[:").and_then(|behind| behind.split_once(":]"));
+        let (taken, behind) = match named {
+            Some((name, behind)) if name.bytes().all(|b| b.is_ascii_lowercase()) => {
+                out.push_str(&rest[..at]);
+                out.push_str(class_of(name).ok_or(name)?);
+                ("", behind)
+            }
+            _ => rest.split_at(at + 1),
+        };
+        out.push_str(taken);
+        rest = behind;
+        if taken.ends_with(']') {
+            return Ok(rest);
+        }
+    }
+    out.push_str(rest);
+    Ok("")
+}
+
+/// The characters of a class by its name (POSIX.1-2017, Base Definitions, 7.3.1), those of ASCII, as git's wildmatch has them. None begins
+/// with a `!`, which in the first place means another thing.
+fn class_of(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "alnum" => "0-9A-Za-z",
+        "alpha" => "A-Za-z",
+        "blank" => " \t",
+        "cntrl" => "\u{1}-\u{1f}\u{7f}",
+        "digit" => "0-9",
+        "graph" => "\"-~!",
+        "lower" => "a-z",
+        "print" => " -~",
+        "punct" => ":-@[-`{-~!-/",
+        "space" => " \t-\r",
+        "upper" => "A-Z",
+        "xdigit" => "0-9A-Fa-f",
+        _ => return None,
+    })
 }
 
 /// Where something is to be mounted.
@@ -271,5 +315,37 @@ mod tests {
         }
         let s = selection(&["*.o"], &["{a,b}.o"]);
         assert!(s.excludes(b"a.o", false) && !s.excludes(b"{a,b}.o", false));
+    }
+
+    #[test]
+    fn classes_have_names() {
+        // Each as `git check-ignore` has it.
+        for (pattern, name, matches) in [
+            ("[[:digit:]]", "1", true),
+            ("[[:digit:]]", "a", false),
+            ("[[:digit:]]", ":]", false),
+            ("[![:digit:]_]x", "ax", true),
+            ("[![:digit:]_]x", "_x", false),
+            ("[]x[:upper:]]", "]", true),
+            ("[]x[:upper:]]", "Q", true),
+            ("[[:punct:]]", "]", true),
+            ("[[:punct:]]", "~", true),
+            ("[[:punct:]]", "b", false),
+            ("[[:space:]]a{", " a{", true),
+            ("[[:alnum:]-]", "-", true),
+            ("[[:xdigit:][:blank:]]", "F", true),
+            ("[[:print:]]", "\u{7f}", false),
+            ("[[:cntrl:]]", "\u{7f}", true),
+            ("[[x]", "[", true),
+            ("[[:graph:]]", "!", true),
+            ("[[:graph:]]", " ", false),
+        ] {
+            let s = selection(&[pattern], &[]);
+            assert_eq!(s.excludes(name.as_bytes(), false), matches, "{pattern} {name}");
+        }
+        let bad = Selection::new(&["[[:digits:]]".into()], &[]).unwrap_err().to_string();
+        assert!(bad.contains("there is no class of characters [:digits:]"), "{bad}");
+        let endless = Selection::new(&["a[[:digit:]".into()], &[]).unwrap_err().to_string();
+        assert!(endless.contains("a[[:digit:]"), "{endless}");
     }
 }

@@ -8,6 +8,15 @@ use capstan_idb::{Idb, Segment, StreamPart, Version};
 
 use crate::error::Result;
 
+/// How far a medium is that is not at hand: the nearest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Away {
+    /// Somebody has to put its tape into a drive that stands alone.
+    ByHand,
+    /// It is not where it is read.
+    Gone,
+}
+
 /// A segment that the version has rows or data in.
 #[derive(Debug, Clone)]
 pub struct SegmentPlace {
@@ -31,6 +40,8 @@ pub struct SegmentPlace {
     pub last: Vec<MediumId>,
     /// Its tapes that are not loaded as long as others have it.
     pub behind: Vec<MediumId>,
+    /// Its media that are not at hand, as far as somebody looked: they are read where nothing else has it.
+    pub away: Vec<(MediumId, Away)>,
     /// Of its copies those that lack frames of it, and how many: they stand for no original.
     pub lacking: Vec<(SegmentId, u64)>,
 }
@@ -43,7 +54,8 @@ impl SegmentPlace {
     }
 
     /// All places of its data, its own first, but those on tapes that need not be loaded behind the others, those on media that are
-    /// retired or out of the house behind them, copies that lack something last. What a repair wrote anew on a medium comes before what was damaged there.
+    /// retired or out of the house behind them, those on media that are not at hand behind these, copies that lack something last. What
+    /// a repair wrote anew on a medium comes before what was damaged there.
     pub fn places(&self) -> Vec<Place> {
         let own = self.media.iter().map(|(medium, number)| (self.segment, *medium, *number));
         let mut places: Vec<Place> = own.chain(self.copies.iter().copied()).collect();
@@ -60,6 +72,9 @@ impl SegmentPlace {
         if !self.last.is_empty() {
             places.sort_by_key(|(_, medium, _)| self.last.contains(medium));
         }
+        if !self.away.is_empty() {
+            places.sort_by_key(|(_, medium, _)| self.how_far(*medium));
+        }
         if !self.lacking.is_empty() {
             places.sort_by_key(|at| self.lacks_at(*at) > 0);
         }
@@ -71,6 +86,18 @@ impl SegmentPlace {
         let new = media.iter().filter(|id| !self.last.contains(id) && self.is_on(**id));
         let new: Vec<MediumId> = new.copied().collect();
         self.last.extend(new);
+    }
+
+    /// Has media that are not at hand come behind those that are.
+    pub fn put_away(&mut self, how_far: &dyn Fn(MediumId) -> Option<Away>) {
+        let media = self.media.iter().map(|(id, _)| *id);
+        let media = media.chain(self.copies.iter().map(|(_, id, _)| *id));
+        self.away = media.filter_map(|id| Some((id, how_far(id)?))).collect();
+    }
+
+    /// How far a medium is that is not at hand; nothing of others.
+    pub fn how_far(&self, medium: MediumId) -> Option<Away> {
+        self.away.iter().find(|(id, _)| *id == medium).map(|(_, away)| *away)
     }
 
     /// Has these tapes come behind the others; no more than these.
@@ -264,6 +291,7 @@ fn first_place(segment: &Segment, parts: &[StreamPart], session: u32) -> Segment
         by: segment.session,
         last: Vec::new(),
         behind: Vec::new(),
+        away: Vec::new(),
         lacking: Vec::new(),
     }
 }

@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 
+use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 
 use crate::address::{Address, SpoolPlan, TapeAddress};
 use crate::directory::FileDevice;
-use crate::drives::Wanted;
+use crate::drives::{InDrive, Wanted};
 use crate::host::DeviceHost;
 use crate::medium::OpenMedium;
 use crate::medium::held::HeldMedium;
@@ -34,6 +35,20 @@ impl DeviceHost {
         match address {
             Address::Tape(tape) if self.is_by_hand(tape)? => tape::open_wanted(self, tape, wanted),
             _ => self.medium(address),
+        }
+    }
+
+    /// The medium that is in a drive which stands alone, as far as that can be told now: nobody is asked for a tape or waited for, and a
+    /// tape that is written is left alone.
+    pub fn medium_in(&self, drive: &TapeAddress) -> Option<MediumId> {
+        let drive = drive.resolved();
+        match InDrive::of(self.tapes(), &drive.library) {
+            InDrive::Read(medium) => Some(medium),
+            InDrive::Taken => None,
+            InDrive::Unknown => {
+                let there = self.medium(&Address::Tape(drive)).ok()?;
+                Some(there.header().medium)
+            }
         }
     }
 

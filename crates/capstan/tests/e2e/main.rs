@@ -14,6 +14,7 @@ mod away;
 mod bad_input;
 mod base_anywhere;
 mod by_hand;
+mod by_hand_copies;
 mod changed_media;
 mod clocks;
 mod compare;

@@ -120,6 +120,7 @@ fn places(of: std::ops::Range<u8>) -> Vec<SegmentPlace> {
         by: SessionId([1; 16]),
         last: Vec::new(),
         behind: Vec::new(),
+        away: Vec::new(),
         lacking: Vec::new(),
     };
     of.map(place).collect()

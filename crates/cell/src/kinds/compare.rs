@@ -22,6 +22,7 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
 use crate::queries::leads::clean;
+use crate::reading::bring::nearest_first;
 use crate::reading::contents::FileContents;
 use crate::reading::same_bytes::{Same, same_bytes};
 use crate::reading::version::VersionView;
@@ -71,6 +72,9 @@ impl Cell {
         self.say_lost(version.id, &request.version.name, || None, &log)?;
         let mut view = VersionView::open(self, version.id)?;
         self.add_keys(&mut view, request.contents)?;
+        if request.contents {
+            nearest_first(self, std::slice::from_mut(&mut view))?;
+        }
         // Contents are read through a view of their own: files come in the order of the walk, data in that of the medium.
         let overview = if request.contents { Some(Overview::with_replaced(&view)?) } else { None };
         let contents = match &overview {

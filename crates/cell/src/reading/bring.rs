@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_catalog::places::SegmentPlace;
+use capstan_catalog::places::{Away, SegmentPlace};
 use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::operator::Asked;
 use capstan_engine::frames::Place;
@@ -28,9 +28,9 @@ pub(crate) struct ToBring {
 }
 
 impl VersionView<'_> {
-    /// Has the places of each segment in the order in which they are read: tapes that are not in their libraries come last, and before
-    /// them those that need not be loaded, as others have what is on them. Returns the tapes that have to be brought all the same for
-    /// the segments that are `needed`, in the order in which they are.
+    /// Has the places of each segment in the order in which they are read: tapes that are not in their libraries come last, before them
+    /// those that somebody would have to put into a drive that stands alone, and before these what need not be loaded, as others have
+    /// it. Returns the tapes that have to be brought all the same for the segments that are `needed`, in the order in which they are.
     pub fn bring(&mut self, needed: &dyn Fn(usize, &SegmentPlace) -> bool) -> Result<Vec<ToBring>> {
         Self::bring_beside(std::slice::from_mut(self), &[], needed)
     }
@@ -49,17 +49,22 @@ impl VersionView<'_> {
         for view in views.iter() {
             at.look(view)?;
         }
+        at.look_into_drives(cell, views, written);
         let is_there = |medium: &MediumId| {
             let tapes = cell.tapes_of(*medium);
             tapes.iter().any(|tape| written.contains(&tape.library.resolved()))
         };
         let there: Vec<MediumId> = at.looked.keys().copied().filter(is_there).collect();
+        // One drive cannot do both.
+        let drives_of = |library| cell.devices.library(library).map(|l| l.elements().drives);
+        let has_one_drive = written.iter().any(|library| drives_of(library).is_ok_and(|n| n < 2));
+        at.barred = if has_one_drive { there.clone() } else { Vec::new() };
         for place in views.iter_mut().flat_map(|view| &mut view.segments) {
-            if !at.absent.is_empty() {
-                place.put_last(&at.gone);
+            if !at.absent.is_empty() || !at.by_hand.is_empty() {
+                place.put_away(&|medium| at.how_far(medium));
             }
             // What would have to be brought first is no better.
-            let is_elsewhere = |of: &Place| !there.contains(&of.1) && !at.gone.contains(&of.1);
+            let is_elsewhere = |of: &Place| !there.contains(&of.1) && at.how_far(of.1).is_none();
             if place.places().iter().any(is_elsewhere) {
                 place.put_last(&there);
             }
@@ -118,6 +123,10 @@ struct AtHand {
     absent: HashMap<MediumId, Vec<TapeAddress>>,
     /// These and disks that are not there.
     gone: Vec<MediumId>,
+    /// Tapes that somebody would have to put into a drive that stands alone.
+    by_hand: Vec<MediumId>,
+    /// Tapes that cannot be read while others are written.
+    barred: Vec<MediumId>,
 }
 
 impl AtHand {
@@ -138,6 +147,44 @@ impl AtHand {
             }
         }
         Ok(())
+    }
+
+    fn how_far(&self, medium: MediumId) -> Option<Away> {
+        match medium {
+            medium if self.gone.contains(&medium) => Some(Away::Gone),
+            medium if self.by_hand.contains(&medium) => Some(Away::ByHand),
+            medium if self.barred.contains(&medium) => Some(Away::Gone),
+            _ => None,
+        }
+    }
+
+    /// Finds out which tapes are in drives that stand alone, where others have something of theirs. A drive that is written has none that
+    /// can be read.
+    fn look_into_drives(
+        &mut self,
+        cell: &Cell,
+        views: &[VersionView<'_>],
+        written: &[LibraryName],
+    ) {
+        let mut inside: HashMap<LibraryName, Option<MediumId>> = HashMap::new();
+        let mut known: HashSet<MediumId> = HashSet::new();
+        for place in views.iter().flat_map(|view| &view.segments) {
+            let media: Vec<MediumId> = place.places().into_iter().map(|at| at.1).collect();
+            let is_alone = media.iter().all(|id| Some(id) == media.first());
+            for medium in media.into_iter().filter(|_| !is_alone) {
+                if !known.insert(medium) {
+                    continue;
+                }
+                let Some(drive) = cell.drive_by_hand(medium) else { continue };
+                let library = drive.library.resolved();
+                let is_written = written.contains(&library);
+                let there = inside.entry(library);
+                let look = || if is_written { None } else { cell.devices.medium_in(&drive) };
+                if *there.or_insert_with(look) != Some(medium) {
+                    self.by_hand.push(medium);
+                }
+            }
+        }
     }
 
     /// Has tapes come behind that need not be loaded.
@@ -176,10 +223,7 @@ impl AtHand {
             places = place.places();
         }
         let is_tape = |at: &Place| self.looked.get(&at.1) == Some(&true);
-        let rank = |at: &Place| match self.gone.contains(&at.1) {
-            true => 2,
-            false => u8::from(place.last.contains(&at.1)),
-        };
+        let rank = |at: &Place| (self.how_far(at.1), place.last.contains(&at.1));
         let Some(best) = places.iter().map(rank).min() else { return Vec::new() };
         places.retain(|at| rank(at) == best);
         let of = places.first().map(|at| at.0);
@@ -188,6 +232,21 @@ impl AtHand {
         places.retain(|at| !is_on_disk && is_tape(at));
         places.into_iter().map(|at| at.1).collect()
     }
+}
+
+/// Has the places of segments come first for which nobody has to go.
+pub(crate) fn nearest_first(cell: &Cell, views: &mut [VersionView<'_>]) -> Result<()> {
+    let mut known: HashMap<MediumId, Option<Away>> = HashMap::new();
+    for place in views.iter_mut().flat_map(|view| &mut view.segments) {
+        let media: Vec<MediumId> = place.places().into_iter().map(|at| at.1).collect();
+        for medium in media.iter().filter(|_| media.len() > 1) {
+            if !known.contains_key(medium) {
+                known.insert(*medium, cell.how_far(*medium)?);
+            }
+        }
+        place.put_away(&|medium| known.get(&medium).copied().flatten());
+    }
+    Ok(())
 }
 
 impl Cell {
@@ -207,6 +266,16 @@ impl Cell {
             last.name.push_str(&format!(", or {instead} {}", others.join(" or ")));
         }
         Ok(wanted)
+    }
+
+    /// How far a medium is now, if it is a tape that somebody has to put in or bring.
+    pub(crate) fn how_far(&self, medium: MediumId) -> Result<Option<Away>> {
+        if !self.tapes_away(medium)?.is_empty() {
+            return Ok(Some(Away::Gone));
+        }
+        let drive = self.drive_by_hand(medium);
+        let is_out = drive.is_some_and(|drive| self.devices.medium_in(&drive) != Some(medium));
+        Ok(is_out.then_some(Away::ByHand))
     }
 
     /// The tapes that have to be brought so that a medium can be read; nothing where enough are in their libraries. Of an array those

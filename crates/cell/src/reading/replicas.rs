@@ -137,7 +137,7 @@ impl OpenMedia<'_> {
         let mut readers: Vec<(Place, SegmentReader)> = Vec::new();
         let mut lacking: Option<Contents> = None;
         let mut failed: Option<CellError> = None;
-        for at in place.places() {
+        for at in self.nearest(place)? {
             let reader = match self.medium(at.1).and_then(|m| self.open_segment(&m, at)) {
                 Ok(reader) => reader,
                 Err(e) => {
@@ -179,6 +179,17 @@ impl OpenMedia<'_> {
                 place.segment.short()
             ))),
         }
+    }
+
+    /// The places of a segment, those on media for which nobody has to go first.
+    fn nearest(&self, place: &SegmentPlace) -> Result<Vec<Place>> {
+        let (mut places, mut far) = (place.places(), Vec::new());
+        for medium in places.iter().map(|at| at.1).filter(|_| places.len() > 1) {
+            far.push((medium, self.cell.how_far(medium)?));
+        }
+        let how_far = |at: &Place| far.iter().find(|of| of.0 == at.1).and_then(|of| of.1);
+        places.sort_by_key(how_far);
+        Ok(places)
     }
 
     /// What places without a whole catalog have of a segment, together; and whether all names are there.

@@ -3,7 +3,7 @@
 use capstan_catalog::places::SegmentPlace;
 use capstan_engine::frames::Place;
 use capstan_format::id::MediumId;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::error::{CellError, Result};
 use crate::reading::known_media::all_away;
@@ -78,21 +78,53 @@ impl VersionView<'_> {
         }
     }
 
-    /// Refuses a version of which no medium is at hand. Tapes are not loaded for it.
-    pub fn require_a_medium(&self) -> Result<()> {
+    /// The media, of what is needed, that somebody puts into drives that stand alone.
+    pub fn by_hand(&self, needed: &dyn Fn(usize, &SegmentPlace) -> bool) -> HashSet<MediumId> {
+        let asked = self.segments.iter().enumerate().filter(|(index, place)| needed(*index, place));
+        let media: HashSet<MediumId> =
+            asked.flat_map(|(_, place)| place.places()).map(|at| at.1).collect();
+        media.into_iter().filter(|id| self.cell.is_by_hand(*id)).collect()
+    }
+
+    /// Refuses a version of which no medium is at hand that has something `needed`. Tapes are not loaded for it, but that somebody has to
+    /// put in by hand: where there is nothing else, the one that is read first is asked for now, as it may be that nobody is there. Where
+    /// somebody `is_there`, such a tape will come.
+    pub fn require_a_medium(
+        &self,
+        needed: &dyn Fn(usize, &SegmentPlace) -> bool,
+        is_there: bool,
+    ) -> Result<()> {
         let mut away = Vec::new();
-        let mut tried: Vec<MediumId> = Vec::new();
-        for (_, id, _) in self.segments.iter().flat_map(SegmentPlace::places) {
+        let (mut tried, mut by_hand): (Vec<MediumId>, Vec<MediumId>) = (Vec::new(), Vec::new());
+        let asked = self.segments.iter().enumerate().filter(|(index, place)| needed(*index, place));
+        for (_, id, _) in asked.flat_map(|(_, place)| place.places()) {
             if tried.contains(&id) {
                 continue;
             }
             tried.push(id);
-            // The tape of a drive that stands alone is asked for now: it may be that nobody is there.
-            if self.media.is_tape_to_be_had(id)? && !self.cell.is_by_hand(id)
-                || self.media.is_to_be_brought(id)?
-            {
+            if self.cell.is_by_hand(id) && self.media.is_tape_to_be_had(id)? {
+                by_hand.push(id);
+                continue;
+            }
+            if self.media.is_tape_to_be_had(id)? || self.media.is_to_be_brought(id)? {
                 return Ok(());
             }
+            match self.media.medium(id) {
+                Ok(_) => return Ok(()),
+                Err(e) => away.push(e),
+            }
+        }
+        if is_there && !by_hand.is_empty() {
+            return Ok(());
+        }
+        // The nearest first; of those that are as near the one that is read first.
+        let asked = || self.segments.iter().enumerate().filter(|(i, place)| needed(*i, place));
+        let is_first = |id: &MediumId| {
+            asked().any(|(_, place)| place.places().first().is_some_and(|at| at.1 == *id))
+        };
+        self.cell.in_order_of_writing(&mut by_hand)?;
+        by_hand.sort_by_key(|id| !is_first(id));
+        for id in by_hand {
             match self.media.medium(id) {
                 Ok(_) => return Ok(()),
                 Err(e) => away.push(e),

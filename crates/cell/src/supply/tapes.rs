@@ -284,6 +284,11 @@ impl Cell {
         self.tape_of(medium).is_some_and(|tape| tape.tape.is_none())
     }
 
+    /// The drive that stands alone into which somebody puts a medium, if it is such a tape.
+    pub(crate) fn drive_by_hand(&self, medium: MediumId) -> Option<TapeAddress> {
+        self.tape_of(medium).filter(|tape| self.devices.is_by_hand(tape).unwrap_or(false))
+    }
+
     /// Media by their labels.
     pub(crate) fn media_called(&self, labels: &[String]) -> Result<Vec<MediumId>> {
         let media = self.idb.media()?;

@@ -10,6 +10,7 @@ mod another;
 mod bring;
 mod by_hand;
 pub(crate) mod fitting;
+mod inside;
 pub(crate) mod loaded;
 pub(crate) mod mount;
 pub(crate) mod moves;
@@ -17,6 +18,7 @@ mod nameless;
 pub(crate) mod passed;
 
 pub use by_hand::Wanted;
+pub(crate) use inside::InDrive;
 pub use mount::{Tape, Trial};
 pub use nameless::nameless;
 pub use passed::WINDOW;

@@ -169,6 +169,17 @@ impl Tape {
         }
     }
 
+    /// Whether it is being written, or waits for a drive.
+    pub(super) fn is_taken(&self) -> bool {
+        self.pinned.load(Relaxed) || self.loading.load(Relaxed)
+    }
+
+    /// The medium that was asked for, where it is in the drive that stands alone.
+    pub(super) fn wanted_there(&self) -> Option<MediumId> {
+        let is_there = self.loaded.try_lock().is_none_or(|loaded| loaded.is_some());
+        self.wanted.as_ref().filter(|_| is_there).map(|wanted| wanted.medium)
+    }
+
     /// The library that it is in.
     pub(crate) fn library(&self) -> &LibraryName {
         &self.library

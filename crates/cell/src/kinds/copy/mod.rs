@@ -319,7 +319,14 @@ impl Cell {
 /// of the others: they are brought together.
 fn require_sources(views: &[VersionView<'_>], works: &[Work<'_>]) -> Result<()> {
     let copied = |view: &&VersionView<'_>| works.iter().any(|w| w.is_of(view));
-    let required = views.iter().filter(copied).try_for_each(VersionView::require_a_medium);
+    // Who puts in the first tape of a drive that stands alone puts in the others, too, when it is their turn.
+    let mut is_there = false;
+    let required: Result<()> = views.iter().filter(copied).try_for_each(|view| {
+        let is_needed = |index: usize, _: &SegmentPlace| works.iter().any(|w| w.is(view, index));
+        view.require_a_medium(&is_needed, is_there)?;
+        is_there = view.cell.has_operator();
+        Ok(())
+    });
     let Err(e) = required else { return Ok(()) };
     if e.away().is_none() {
         return Err(e);

@@ -54,6 +54,11 @@ impl Work<'_> {
         std::ptr::eq(self.view, view)
     }
 
+    /// Whether it is that segment of that version.
+    pub fn is(&self, view: &VersionView<'_>, segment: usize) -> bool {
+        self.is_of(view) && self.segment as usize == segment
+    }
+
     fn place(&self) -> &SegmentPlace {
         &self.view.segments[self.segment as usize]
     }

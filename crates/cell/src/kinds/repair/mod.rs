@@ -28,6 +28,7 @@ use crate::drives::attached::DamagedAttachment;
 use crate::error::{CellError, Result, chain};
 use crate::media::unreadable::lost_header;
 use crate::observe::{Observer, Stop};
+use crate::reading::bring::nearest_first;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::session::transfers::Moved;
@@ -143,6 +144,7 @@ impl Cell {
             self.open_drive_keys(&view)?;
             views.push(view);
         }
+        nearest_first(self, &mut views)?;
         let lacking = self.lacking_as_changed(&medium)?;
         let repair = Repair {
             cell: self,

@@ -36,6 +36,7 @@ pub(crate) use self::wanted::chosen::Chosen;
 use self::wanted::scope::Scope;
 use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::kinds::restore::list::Tally;
 use crate::kinds::restore::session::RunOf;
 use crate::kinds::restore::to_tree::TreeOf;
 use crate::kinds::restore::wanted::sample_arc::SampleArc;
@@ -148,6 +149,21 @@ impl Cell {
         Ok(view)
     }
 
+    /// The segments that are read, where several tapes may have to be put in by hand: nobody is asked for one that has nothing of what is
+    /// chosen.
+    fn read_by_hand(
+        &self,
+        check: &Check<'_>,
+        is_needed: &dyn Fn(usize, &SegmentPlace) -> bool,
+    ) -> Result<Option<HashSet<usize>>> {
+        let Check { view, overview, request, chosen, scope } = check;
+        if !chosen.is_narrow() || !self.has_operator() || view.by_hand(is_needed).len() < 2 {
+            return Ok(None);
+        }
+        let read = pick::segments(view, overview, scope, &Tally::new(request, chosen))?;
+        Ok(Some(read).filter(|read| !read.is_empty()))
+    }
+
     /// Restores the files of a drill's sample into a directory, without a record of it.
     pub(crate) fn restore_sample(
         &self,
@@ -186,20 +202,27 @@ impl Cell {
         let scope = Scope::of(&view, &chosen, &[])?;
         let name = &request.version.name;
         check::choose(&view, &overview, &mut chosen, &scope, log, name)?;
+        let is_needed =
+            |index: usize, place: &SegmentPlace| scope.has_any(index as u32, &place.streams);
+        let to_bring = view.bring(&is_needed)?;
         let check =
             Check { view: &view, overview: &overview, request, chosen: &chosen, scope: &scope };
         match request.dry_run {
             // Media that are away stand on the pick list.
             true => check.strip(log)?,
-            false => check.request(log)?,
+            false => {
+                let read = self.read_by_hand(&check, &is_needed)?;
+                let is_read = |index: usize, place: &SegmentPlace| match &read {
+                    Some(read) => read.contains(&index),
+                    None => is_needed(index, place),
+                };
+                check.request(&is_read, log)?;
+            }
         }
         self.refuse_no_place(request, &version)?;
         check::kept::refuse_target(self, request)?;
         let from = self.writer_of(version.id)?.map(|s| s.id);
         let run = RunOf { session, request, version: &version, from };
-        let is_needed =
-            |index: usize, place: &SegmentPlace| scope.has_any(index as u32, &place.streams);
-        let to_bring = view.bring(&is_needed)?;
         if request.dry_run {
             let report = dry_run::dry_run(&view, &overview, &chosen, &scope, &run, log)?;
             return Ok(report.into());

@@ -33,9 +33,53 @@ pub(super) fn list(
     scope: &Scope,
     tally: &Tally<'_>,
 ) -> Result<Vec<Pick>> {
-    let spans = view.spans();
-    let first: Vec<Option<MediumId>> =
-        view.segments.iter().map(|place| Some(place.places().first()?.1)).collect();
+    let first = first_media(view);
+    let mut counted = counted(view, overview, scope, tally)?;
+    let mut order: Vec<MediumId> = Vec::new();
+    let mut others: Vec<MediumId> = Vec::new();
+    for medium in first.into_iter().flatten().filter(|medium| counted.contains_key(medium)) {
+        let of = if view.media.is_sequential(medium)? { &mut order } else { &mut others };
+        if !of.contains(&medium) {
+            of.push(medium);
+        }
+    }
+    view.cell.in_order_of_writing(&mut order)?;
+    order.extend(others);
+    // What is at hand is read first.
+    let mut picks = Vec::new();
+    for medium in order {
+        if let Some(of) = counted.remove(&medium) {
+            picks.push(pick(view, medium, &of)?);
+        }
+    }
+    picks.sort_by_key(|pick| pick.away);
+    Ok(picks)
+}
+
+/// The segments that have data of what is chosen.
+pub(super) fn segments(
+    view: &VersionView<'_>,
+    overview: &Overview,
+    scope: &Scope,
+    tally: &Tally<'_>,
+) -> Result<HashSet<usize>> {
+    let counted = counted(view, overview, scope, tally)?;
+    Ok(counted.into_values().flat_map(|of| of.segments).collect())
+}
+
+/// Of each segment the medium on which it is looked for first.
+fn first_media(view: &VersionView<'_>) -> Vec<Option<MediumId>> {
+    view.segments.iter().map(|place| Some(place.places().first()?.1)).collect()
+}
+
+/// What of that which is chosen lies on which medium.
+fn counted(
+    view: &VersionView<'_>,
+    overview: &Overview,
+    scope: &Scope,
+    tally: &Tally<'_>,
+) -> Result<HashMap<MediumId, Counted>> {
+    let (spans, first) = (view.spans(), first_media(view));
     let mut counted: HashMap<MediumId, Counted> = HashMap::new();
     // Of a file in parts each medium that has some counts it once.
     let mut in_parts: HashSet<(MediumId, Vec<u8>)> = HashSet::new();
@@ -77,25 +121,7 @@ pub(super) fn list(
         }
         Ok(())
     })?;
-    let mut order: Vec<MediumId> = Vec::new();
-    let mut others: Vec<MediumId> = Vec::new();
-    for medium in first.into_iter().flatten().filter(|medium| counted.contains_key(medium)) {
-        let of = if view.media.is_sequential(medium)? { &mut order } else { &mut others };
-        if !of.contains(&medium) {
-            of.push(medium);
-        }
-    }
-    view.cell.in_order_of_writing(&mut order)?;
-    order.extend(others);
-    // What is at hand is read first.
-    let mut picks = Vec::new();
-    for medium in order {
-        if let Some(of) = counted.remove(&medium) {
-            picks.push(pick(view, medium, &of)?);
-        }
-    }
-    picks.sort_by_key(|pick| pick.away);
-    Ok(picks)
+    Ok(counted)
 }
 
 /// The ranges of streams in which a row's data lie. What goes on behind the end of the segment has a row there, too.

@@ -93,7 +93,9 @@ impl Cell {
             // What is retired is read where nothing else has it whole.
             places.sort_by_key(|at| retired.contains(&at.1));
             for at in places {
-                if !(had.whole && retired.contains(&at.1)) {
+                // Nobody puts in a tape for what is at hand.
+                let is_spared = retired.contains(&at.1) || segment.how_far(at.1).is_some();
+                if !(had.whole && is_spared) {
                     self.place_to_verify(view, at, &is_whole, &mut had, &mut found)?;
                 }
             }

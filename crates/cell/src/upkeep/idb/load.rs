@@ -70,7 +70,7 @@ impl Cell {
             LoadRequest::Version(name) => {
                 let version = self.version(name)?;
                 let view = VersionView::open(self, version.id)?;
-                view.require_a_medium()?;
+                view.require_a_medium(&|_, _| true, false)?;
                 // Those of sessions in which nothing had changed have catalogs too.
                 let ends = view.ends()?;
                 let places = view.segments.iter().chain(&ends);
@@ -95,6 +95,7 @@ impl Cell {
                         by: s.session,
                         last: Vec::new(),
                         behind: Vec::new(),
+                        away: Vec::new(),
                         lacking: Vec::new(),
                     })
                     .collect();

@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::Path;
 
+use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::Overview;
 use capstan_disk_agent::target::Target;
 use capstan_engine::message::{Code, path_text};
@@ -126,9 +127,13 @@ fn each_path(
 
 impl Check<'_> {
     /// Refuses what can be told from the request, the database, and a look at the media.
-    pub fn request(&self, log: &SessionLog<'_>) -> Result<()> {
+    pub fn request(
+        &self,
+        needed: &dyn Fn(usize, &SegmentPlace) -> bool,
+        log: &SessionLog<'_>,
+    ) -> Result<()> {
         self.strip(log)?;
-        self.view.require_a_medium()
+        self.view.require_a_medium(needed, false)
     }
 
     /// Calls with each path that is chosen.

@@ -1,9 +1,5 @@
 //! Looking at trees as they are: the row of each name, in the order of the walk. No contents are read.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
@@ -87,11 +83,8 @@ pub fn row_of(dir: &DirHandle, name: &[u8], buffers: &mut Buffers) -> Result<Opt
     Ok(Some(row))
 }
 
-/// Whether two paths (absolute, without leading slash) are names of one inode.
-pub fn same_inode(a: &[u8], b: &[u8]) -> bool {
-    let of = |path: &[u8]| {
-        let path = [b"/", path].concat();
-        std::fs::symlink_metadata(Path::new(OsStr::from_bytes(&path))).map(|m| (m.dev(), m.ino()))
-    };
-    matches!((of(a), of(b)), (Ok(a), Ok(b)) if a == b)
+/// Whether a name in a directory, and a path (absolute, without leading slash) of whatever length, are names of one inode.
+pub fn same_inode(dir: &DirHandle, name: &[u8], path: &[u8]) -> bool {
+    let (a, b) = (source::stat_at(dir, name), source::stat_of(path));
+    matches!((a, b), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
 }

@@ -190,3 +190,19 @@ fn what_is_no_tree_is_not_compared() {
     lab.backed_up(["--from-command", "echo x", "--name", "t", "--to", "medium"]);
     lab.run(["compare", "t"]).refused(&["standard input or a command"]);
 }
+
+/// A hard link beyond what one system call takes is the link that it was.
+#[test]
+fn a_hard_link_of_a_long_path_is_unchanged() {
+    let lab = Lab::new();
+    lab.mkdir("tree");
+    crate::oddities::make_deep(&lab.path("tree/deep"));
+    lab.sh("cd tree; echo a >a; ln a a2");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    let (found, _) = compare(&lab, 0, &[]);
+    assert!(found.is_empty(), "{found:?}");
+    // One whose first name is another file now.
+    lab.sh("cd tree; cp -p a b; mv b a");
+    let (found, _) = compare(&lab, 4, &[]);
+    assert!(found.iter().any(|c| c.0.ends_with("/a2") && c.2 == ["hard link"]), "{found:?}");
+}

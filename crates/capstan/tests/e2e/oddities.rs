@@ -93,7 +93,7 @@ fn deep(top: &Path, depth: usize) -> (OwnedFd, Vec<u8>) {
     (dir, noise(3, 300_000))
 }
 
-fn make_deep(top: &Path) {
+pub fn make_deep(top: &Path) {
     fs::create_dir(top).unwrap();
     let (dir, content) = deep(top, 20);
     let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;

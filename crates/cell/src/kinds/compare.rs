@@ -227,7 +227,7 @@ impl Comparison<'_, '_> {
         let mut after = self.listed(entry);
         if row.entry.link {
             // A name has its first one only in the order of a backup: whether it still is a name of that is looked up.
-            after.entry.link = same_inode(&row.entry.path(), &row.entry.target);
+            after.entry.link = same_inode(dir, &row.entry.name, &row.entry.target);
             if after.entry.link {
                 after.entry.target.clone_from(&row.entry.target);
             }

@@ -12,3 +12,6 @@ pub mod stalls;
 pub mod used;
 pub mod users;
 pub mod wait;
+
+/// Longest path that one system call takes, without the final NUL.
+const CALL_PATH_BYTES_MAX: usize = 4095;

@@ -12,13 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use capstan_format::entry::{Kind, Timestamp};
 pub use rustix::io::Errno;
 
+use super::CALL_PATH_BYTES_MAX;
 use rustix::fs::{
     self, Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps,
     Uid, XattrFlags,
 };
-
-/// Longest path that one system call takes, without the final NUL.
-const CALL_PATH_BYTES_MAX: usize = 4095;
 
 /// The access ACL's extended attribute.
 pub const ACL_ACCESS: &[u8] = b"system.posix_acl_access";

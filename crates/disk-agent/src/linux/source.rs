@@ -10,6 +10,8 @@ use capstan_format::entry::{Entry, Kind, Timestamp, Xattr};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, Statx, StatxFlags};
 use rustix::io::Errno;
 
+use super::CALL_PATH_BYTES_MAX;
+
 /// Read without leaving in the page cache what was not there (Linux 6.14; `RWF_DONTCACHE` of linux/fs.h).
 const RWF_DONTCACHE: u32 = 0x80;
 /// Most bytes of extended attributes of one file that a row can carry.
@@ -158,6 +160,20 @@ fn born_of(found: &Statx) -> Option<Timestamp> {
 /// What stat says of a name, not following a symbolic link.
 pub fn stat_at(dir: &DirHandle, name: &[u8]) -> Result<Stat, Errno> {
     rustix::fs::statat(&dir.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// What has an absolute path, without leading slash, which may be longer than a system call takes.
+pub fn stat_of(path: &[u8]) -> Result<Stat, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = rustix::fs::open("/", flags, Mode::empty())?;
+    let mut rest = path;
+    while rest.len() > CALL_PATH_BYTES_MAX {
+        let slash = rest[..=CALL_PATH_BYTES_MAX].iter().rposition(|b| *b == b'/');
+        let end = slash.ok_or(Errno::NAMETOOLONG)?;
+        at = rustix::fs::openat(&at, &rest[..end], flags, Mode::empty())?;
+        rest = &rest[end + 1..];
+    }
+    rustix::fs::statat(&at, rest, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// The kind that a mode of stat tells.

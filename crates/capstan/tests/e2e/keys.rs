@@ -289,3 +289,31 @@ fn a_sheet_says_which_media_do_not_carry_it_yet() {
         same_by_rsync(&lab.path("tree"), &below(&lab.path(&into), &lab.path("tree")));
     }
 }
+
+/// A disk that only copies are written to opens by what opened the backups that it has copies of.
+#[test]
+fn a_disk_of_copies_carries_the_lock_of_what_was_copied() {
+    let lab = Lab::new();
+    lab.file("tree/kept", "kept");
+    run(&lab, SECOND, &["key", "init"]).ok();
+    let to_main = || lab.backed_up(["tree", "--to", "main", "--name", "e", "--full"]);
+    to_main();
+    lab.run(["copy", "e", "--to", "off"]).ok();
+    run(&lab, SECOND, &["key", "recovery"]).ok();
+    assert!(lab.run(["status"]).stdout.contains("2 media were last written before"));
+    to_main();
+    let status = lab.run(["status"]).stdout;
+    assert!(
+        status.contains("'off'; each carries it") && status.contains("or copied to it"),
+        "{status}"
+    );
+    lab.run(["copy", "e", "--to", "off"]).ok();
+    let status = lab.run(["status"]);
+    assert!(!status.ok().stdout.contains("last written before"), "{}", status.stdout);
+    // So does one that only has what a consolidation wrote.
+    lab.file("tree/kept", "changed");
+    lab.backed_up(["tree", "--to", "main", "--name", "e"]);
+    lab.run(["consolidate", "e", "--to", "full"]).ok();
+    let status = lab.run(["status"]);
+    assert!(!status.ok().stdout.contains("last written before"), "{}", status.stdout);
+}

@@ -29,8 +29,8 @@ impl LockNotOnMedia {
         let more = if n > SHOWN { format!(" and {} more", n - SHOWN) } else { String::new() };
         let were = if n == 1 { "1 medium was" } else { &format!("{n} media were") };
         format!(
-            "{} of lock {}: {were} last written before it was made and does not open by it: {}{more}; each carries it from its next \
-             encrypted backup on",
+            "{} of lock {}: {were} last written before it was made and does not open by it: {}{more}; each carries it from the next \
+             encrypted backup on that is written or copied to it",
             self.kind,
             self.lock,
             shown.join(", ")

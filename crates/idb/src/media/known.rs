@@ -308,16 +308,14 @@ impl Idb {
         })
     }
 
-    /// Media that have encrypted data, with when the last session began that brought its key ring there; 0 where only copies are, whose
-    /// ring is that of what they were made from. A tape that its drive encrypts has the ring of when it was made.
+    /// Media that have encrypted data, with when the last session began whose key ring is there: a copy has at least that of what it was
+    /// made from. A tape that its drive encrypts has the ring of when it was made.
     pub fn encrypted_media(&self) -> Result<Vec<(MediumId, i64)>> {
         self.read(format_args!("look for encrypted media"), async |conn| {
             let rows = sql::query(
-                "SELECT l.medium_id AS medium_id, MAX(CASE WHEN s.kind = 'backup' AND c.segment_id IS NULL \
-                 THEN s.started_us ELSE 0 END) AS last_us \
+                "SELECT l.medium_id AS medium_id, MAX(s.started_us) AS last_us \
                  FROM segment_places l JOIN segments g ON g.id = l.segment_id \
                  JOIN sessions s ON s.id = g.session_id JOIN versions v ON v.id = s.version_id \
-                 LEFT JOIN segment_copies c ON c.segment_id = g.id \
                  WHERE v.key_id IS NOT NULL GROUP BY l.medium_id \
                  UNION ALL SELECT m.id AS medium_id, m.created_us AS last_us \
                  FROM media m JOIN wrapped_keys k ON k.id = m.id",

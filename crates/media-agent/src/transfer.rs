@@ -2,6 +2,7 @@
 //!
 //! Who brings the frames works beside a thread that writes; whole blocks go one way, empty buffers the other.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -15,7 +16,7 @@ use capstan_engine::queue::Queue;
 use capstan_engine::threads::{self, NoThread};
 use capstan_format::block::{BLOCK_ALIGN, DaHeader, NO_FRAME, PAYLOAD_AT};
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, MIN_ROOM, padded};
-use capstan_format::id::StreamId;
+use capstan_format::id::{SessionId, StreamId};
 use capstan_format::record::{Lacks, SessionEnd, SessionEnds};
 
 use crate::write::committed::{Committed, OnCommit, Written};
@@ -196,6 +197,9 @@ fn run(
 ) -> Result<(Vec<Member>, Written), WriteError> {
     let closing = Closing(orders, free);
     let mut written = Written::default();
+    // Bytes of the segments of each session, and of which session the open one is: a copy brings those of several.
+    let mut of_sessions: HashMap<SessionId, u64> = HashMap::new();
+    let mut session = None;
     let mut record = |committed: &[Committed]| -> Result<(), WriteError> {
         let mut lap = Lap::start();
         for segment in committed {
@@ -212,6 +216,7 @@ fn run(
                 {
                     writer.change(next, &mut record)?;
                 }
+                session = Some(heading.session.session);
                 writer.begin(*heading)
             }
             Order::Block(mut block, owner) => {
@@ -220,8 +225,11 @@ fn run(
                 record(&writer.commit_before_end()?)
             }
             Order::End(ends, written_us, lacks) => {
-                let own = ends.own.map(|e| SessionEnd { bytes_written: written.bytes, ..e });
+                let before = session.map(|session| of_sessions.entry(session).or_default());
+                let bytes_written = before.as_deref().copied().unwrap_or(0);
+                let own = ends.own.map(|e| SessionEnd { bytes_written, ..e });
                 let ended = writer.end_copy(SessionEnds { own, ..ends }, written_us, lacks)?;
+                before.into_iter().for_each(|before| *before += ended.bytes);
                 written.bytes += ended.bytes;
                 written.segments.push(ended.number);
                 record(&ended.committed)

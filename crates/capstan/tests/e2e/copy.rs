@@ -335,3 +335,30 @@ fn two_copies_between_two_libraries_wait_for_each_other_once() {
         }
     });
 }
+
+/// One run brings several versions, whose ends each say what was stored of that version alone.
+#[test]
+fn an_import_of_copies_knows_what_each_version_takes() {
+    let lab = Lab::new();
+    lab.mkdir("tree");
+    for n in 0..4 {
+        lab.file("tree/x", noise(n, 300_000 + 100_000 * n as usize));
+        lab.backed_up(["tree", "--to", "medium", "--name", "t", "--segment-size", "1M"]);
+    }
+    // This one has several segments.
+    lab.file("tree/large", noise(9, 5_000_000));
+    lab.backed_up(["tree", "--to", "medium", "--name", "t", "--segment-size", "1M"]);
+    copy(&lab, &["t", "--to", "other"]);
+    let stored = || -> Vec<u64> {
+        let rows = lab.run(["versions", "t", "--json"]).rows();
+        rows.iter().map(|row| row["bytes_stored"].as_u64().unwrap()).collect()
+    };
+    let before = stored();
+    lose_home(&lab);
+    lab.run(["import", "other"]).ok();
+    let after = stored();
+    assert_eq!(before.len(), 5);
+    // Blocks are cut anew, so a copy may have another length.
+    let is_near = |(a, b): (&u64, &u64)| a.abs_diff(*b) < 100_000;
+    assert!(before.iter().zip(&after).all(is_near), "{before:?} {after:?}");
+}

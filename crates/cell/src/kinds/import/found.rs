@@ -110,7 +110,12 @@ impl Imported {
             Some(ended) => ended.bytes_written,
             // Its end knows what lies on other media: all that was written before.
             None if end.session == self.label.session => {
-                let before = ended.map_or(0, |ended| ended.bytes_written).max(self.bytes);
+                let told = ended.map_or(0, |ended| ended.bytes_written);
+                // Copies that were made before 2026-11-27 tell what their whole run had brought.
+                let is_copy = contents.header.as_ref().is_some_and(|h| h.copy_of.is_some());
+                let are_all_here = ended.is_some_and(|e| e.segments.len() <= self.found_in.len());
+                let before =
+                    if is_copy && are_all_here { self.bytes } else { told.max(self.bytes) };
                 before.saturating_add(bytes)
             }
             None => self.bytes,

@@ -467,3 +467,25 @@ fn a_recovery_from_an_older_backup_of_the_database_says_what_is_missing() {
     assert_eq!(of["newer_unread"], serde_json::json!([]), "{of:#}");
     run(&lab, "pool show office").ok();
 }
+
+/// What a session commits meanwhile, and what one removes, is no finding.
+#[test]
+fn a_check_beside_a_backup_finds_nothing() {
+    let lab = lab();
+    for n in 0..6 {
+        lab.file(&format!("tree/noise{n}"), crate::support::noise(n, 8_000_000));
+    }
+    let args = ["tree", "--to", "m1", "--name", "t", "--full", "--segment-size", "1M"];
+    lab.backed_up(args);
+    let mut checks = 0;
+    for _ in 0..3 {
+        let mut backup = lab.command().arg("backup").args(args).arg("-q").spawn().unwrap();
+        while backup.try_wait().unwrap().is_none() {
+            run(&lab, "idb check").ok();
+            checks += 1;
+        }
+    }
+    assert!(checks > 3, "{checks} checks beside them");
+    lab.run(["prune", "--keep-last", "1"]).ok();
+    run(&lab, "idb check").ok();
+}

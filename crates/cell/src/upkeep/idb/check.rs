@@ -178,10 +178,10 @@ impl Cell {
             segment.bytes = taken.get(&segment.id).copied().unwrap_or(segment.bytes);
             recorded.entry(segment.number).or_default().push(segment);
         }
-        let mut unknown = 0;
+        let mut unknown = Vec::new();
         for number in there.segments()? {
             let Some(rows) = recorded.remove(&number) else {
-                unknown += 1;
+                unknown.push(number);
                 continue;
             };
             for problem in rows.iter().filter_map(|row| compare(&there, row)) {
@@ -194,20 +194,52 @@ impl Cell {
                 });
             }
         }
-        if unknown > 0 {
+        let mut gone: Vec<Segment> = recorded.into_values().flatten().collect();
+        let mut leaving = HashSet::new();
+        if !unknown.is_empty() || !gone.is_empty() {
+            leaving = self.leaving()?;
+            self.leave_out_running((&there, &address), &mut unknown, &mut gone, &leaving)?;
+        }
+        if !unknown.is_empty() {
             each(Finding {
                 what: name.clone(),
-                problem: format!("it has {unknown} segments that are not recorded"),
+                problem: format!("it has {} segments that are not recorded", unknown.len()),
                 advice: format!("`capstan import {}` records them", shell_word(&address)),
             });
         }
-        self.check_gone(recorded.into_values().flatten().collect(), medium, &address, each)
+        self.check_gone((gone, &leaving), medium, &address, each)
+    }
+
+    /// Leaves out what a session did beside the check, or is doing now: what it commits is on the medium before it is recorded, and what
+    /// is given up goes from the medium first.
+    fn leave_out_running(
+        &self,
+        (there, address): (&OpenMedium, &Address),
+        unknown: &mut Vec<SegmentNumber>,
+        gone: &mut Vec<Segment>,
+        leaving: &HashSet<SegmentId>,
+    ) -> Result<()> {
+        // Held, the medium is nobody else's until both were looked at again.
+        let held = self.devices.held(address);
+        let (rows, on_medium) =
+            (self.idb.segments_of_medium(there.header().medium)?, there.segments()?);
+        let ids: HashSet<SegmentId> = rows.iter().map(|row| row.id).collect();
+        let recorded: HashSet<SegmentNumber> = rows.iter().map(|row| row.number).collect();
+        unknown.retain(|n| !recorded.contains(n) && on_medium.contains(n));
+        gone.retain(|row| ids.contains(&row.id));
+        if held.is_err_and(|e| e.is_busy()) {
+            // A session writes behind what is recorded.
+            let last = recorded.iter().max();
+            unknown.retain(|n| last.is_some_and(|last| n < last));
+            gone.retain(|row| !leaving.contains(&row.id));
+        }
+        Ok(())
     }
 
     /// Tells of segments that are recorded and not there.
     fn check_gone(
         &self,
-        mut gone: Vec<Segment>,
+        (mut gone, leaving): (Vec<Segment>, &HashSet<SegmentId>),
         medium: &Medium,
         address: &Address,
         each: &mut dyn FnMut(Finding),
@@ -215,7 +247,6 @@ impl Cell {
         let name = shown(medium.id, &medium.label);
         let repair = format!("capstan media repair {}", shell_word(&medium.label));
         gone.sort_by_key(|segment| segment.number);
-        let leaving = if gone.is_empty() { HashSet::new() } else { self.leaving()? };
         for segment in gone {
             if leaving.contains(&segment.id) {
                 each(Finding {

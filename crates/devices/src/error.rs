@@ -258,8 +258,8 @@ pub enum DeviceError {
 }
 
 /// What gives room back on the disk of a medium.
-pub const WAYS_TO_ROOM: &str = "`capstan prune` with keep rules removes what need not stay; `capstan consolidate NAME@SESSION --to DIRECTORY`, of the \
-     oldest version that is to be kept, on another disk, lets go what is there for newer ones alone; or make room";
+pub const WAYS_TO_ROOM: &str = "make room, or let `capstan prune` with keep rules remove what need not stay, or let go what is there for newer \
+     versions alone, by `capstan consolidate NAME@SESSION --to DIRECTORY` of the oldest version that is to be kept, on another disk";
 
 fn hint(action: &str, error: &io::Error) -> &'static str {
     match error.kind() {

@@ -67,6 +67,9 @@ fn a_backup_with_the_clock_ahead_makes_nothing_later_go() {
     let status = lab.run(["status"]);
     assert_ne!(status.code, 0, "{}", status.stdout);
     assert!(status.stdout.contains("clock-wrong"), "{}", status.stdout);
+    let way = format!("`capstan protect t@{} --none` and `capstan prune t` remove", &ahead[..8]);
+    assert!(status.stdout.contains(&way), "{}", status.stdout);
+    assert!(fourth["errors"].to_string().contains(&way), "{fourth:#}");
     assert_eq!(newest(&lab, &[]), "4");
     let restored = lab.restore(["t", "--into", "again"]);
     assert!(has_clock_error(&restored), "{restored:#}");

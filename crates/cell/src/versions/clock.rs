@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use capstan_engine::message::shell_word;
 use capstan_format::id::{ObjectId, VersionId};
 use capstan_idb::{Version, credible};
 
@@ -71,17 +72,18 @@ impl Cell {
                 Fault::Ahead(at) => (
                     versions[at].id,
                     format!(
-                        "{} was begun at {}, which is after now ({}): a clock was ahead then, or is behind now",
+                        "{} was begun at {}, which is after now ({}): a clock was ahead then, or is behind now; {}",
                         self.called(&versions[at])?,
                         rfc3339(times[at]),
-                        rfc3339(now)
+                        rfc3339(now),
+                        self.way_out_of_date(&versions[at])?
                     ),
                 ),
                 Fault::Behind => (
                     versions[0].id,
                     format!(
                         "{}, the last one committed, was begun at {}, before {}, which was committed before it ({}): a clock was \
-                         wrong at one of them",
+                         wrong at one of them; set the clock, and the next backup ends this",
                         self.called(&versions[0])?,
                         rfc3339(times[0]),
                         self.called(&versions[1])?,
@@ -91,6 +93,18 @@ impl Cell {
             });
         }
         Ok(said)
+    }
+
+    /// What to do about a version that is dated after now.
+    fn way_out_of_date(&self, version: &Version) -> Result<String> {
+        let called = self.called(version)?;
+        let name = called.rsplit_once('@').map_or(called.as_str(), |(name, _)| name);
+        Ok(format!(
+            "set the clock if it is behind; if that date is wrong, `capstan protect {} --none` and `capstan prune {}` remove this version \
+             once a later one is there",
+            shell_word(&called),
+            shell_word(name)
+        ))
     }
 
     /// The same where a backup of the object begins: its own time is held against the last version's.

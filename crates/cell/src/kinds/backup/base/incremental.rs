@@ -34,6 +34,14 @@ pub(crate) struct Based<'a> {
     pub cursor: Cursor<'a>,
 }
 
+/// Where a base lies that whoever keeps the media that are written may not have.
+struct Apart {
+    /// Labels of these media.
+    labels: Vec<String>,
+    /// Whether something of the version itself is there, and not only of what it builds on.
+    is_own: bool,
+}
+
 impl Cell {
     /// Whether a backup ended before it committed anything.
     fn has_nothing(&self, version: &Version) -> Result<bool> {
@@ -103,7 +111,7 @@ impl Cell {
             let together = candidates.find(|version| {
                 // Why it cannot be looked at is why it cannot be built on.
                 let is_together =
-                    self.apart(version.id, media).map_or(true, |apart| apart.is_empty());
+                    self.apart(version.id, media).map_or(true, |apart| apart.labels.is_empty());
                 is_near |= is_together;
                 is_together && !self.goes_before(&seats, version.id, media).unwrap_or(false)
             });
@@ -115,9 +123,15 @@ impl Cell {
                     );
                     return Ok(None);
                 }
+                let Apart { labels, is_own } = self.apart(base.id, media)?;
                 full(&format!(
-                    "the last version lies on {}, and this one is to be enough by itself; --incr builds on that all the same",
-                    self.apart(base.id, media)?.join(", ")
+                    "{} {}, and this one is to be enough by itself; --incr builds on that all the same",
+                    if is_own {
+                        "the last version lies on"
+                    } else {
+                        "the last version builds on what lies on"
+                    },
+                    labels.join(", ")
                 ));
                 return Ok(None);
             };
@@ -141,7 +155,7 @@ impl Cell {
             }
             Ok(based) if asked.is_none() => Ok(Some(based)),
             Ok(based) => {
-                let apart = self.apart(base.id, media)?;
+                let apart = self.apart(base.id, media)?.labels;
                 if !apart.is_empty() {
                     notes.push(format!(
                         "this builds on what lies on {}: a restore needs both; --full makes a backup that is enough by itself",
@@ -179,9 +193,11 @@ impl Cell {
         }
     }
 
-    /// Labels of the media that a base lies on and that whoever keeps those that are written may not know of: what lies there lies not on
+    /// The media that a base lies on and that whoever keeps those that are written may not know of: what lies there lies not on
     /// these, was not staged from them, and they are neither of the same pool nor of the same library.
-    fn apart(&self, base: VersionId, media: &[MediumId]) -> Result<Vec<String>> {
+    fn apart(&self, base: VersionId, media: &[MediumId]) -> Result<Apart> {
+        let sessions = self.idb.sessions_of_version(base)?;
+        let mut is_own = false;
         let view = VersionView::open(self, base)?;
         let mut staged = HashMap::new();
         let mut copies: Option<HashSet<SegmentId>> = None;
@@ -213,13 +229,14 @@ impl Cell {
                 };
             }
             let Some((_, on, _)) = places.first().filter(|_| !near) else { continue };
+            is_own |= sessions.iter().any(|session| session.id == segment.by);
             if let Some(row) = self.idb.medium(*on)?
                 && !labels.contains(&row.label)
             {
                 labels.push(row.label);
             }
         }
-        Ok(labels)
+        Ok(Apart { labels, is_own })
     }
 
     /// The segments of a version, and of what it builds on, that are copies.

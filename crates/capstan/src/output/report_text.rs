@@ -35,6 +35,7 @@ pub struct View {
     files: u64,
     dirs: u64,
     skipped: u64,
+    put_right: u64,
     in_use: u64,
     corrupt: u64,
     away: u64,
@@ -193,7 +194,11 @@ impl View {
         out.line("Directories", &grouped(self.dirs));
         match self.method.as_str() {
             _ if self.restores() => {
-                out.line("Left alone", &format!("{} that existed", grouped(self.skipped)))
+                out.line("Left alone", &format!("{} that existed", grouped(self.skipped)));
+                if self.put_right > 0 {
+                    let text = "of these: owner, mode or attributes were not as in the backup";
+                    out.line("Put right", &format!("{} {text}", grouped(self.put_right)));
+                }
             }
             _ => out.line("Skipped", &grouped(self.skipped)),
         }

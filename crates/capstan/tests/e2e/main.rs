@@ -112,6 +112,7 @@ mod poor_disk;
 mod postgres;
 mod presence;
 mod protection;
+mod put_right;
 mod rait;
 mod rait_half_made;
 mod rait_members;

@@ -301,6 +301,8 @@ pub struct Report {
     pub dirs: u64,
     /// Left out by options, or not overwritten.
     pub skipped: u64,
+    /// Those of a restore that were not overwritten, and whose owner, mode, attributes or flags were put right.
+    pub put_right: u64,
     /// In use while they were read.
     pub in_use: u64,
     /// Stored or restored with unreadable parts.

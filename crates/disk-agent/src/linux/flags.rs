@@ -31,37 +31,46 @@ pub fn set_before_writing(file: impl AsFd, flags: u32) {
     }
 }
 
+/// What came of [`set`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FlagsSet {
+    /// All are as they should be.
+    pub are_complete: bool,
+    /// Some are not as they were.
+    pub have_changed: bool,
+}
+
 /// Sets the settable ones among `flags`, clears the others; where not all can be had, as many as
-/// the file system and our rights allow. `Ok(false)`: some are missing.
-pub fn set(file: impl AsFd, flags: u32) -> Result<bool, Errno> {
+/// the file system and our rights allow.
+pub fn set(file: impl AsFd, flags: u32) -> Result<FlagsSet, Errno> {
     let file = file.as_fd();
     let old = match ioctl_getflags(file) {
         Ok(flags) => flags.bits(),
         // The file system has no flags.
         Err(Errno::NOTTY | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
-            return Ok(settable(flags) == 0);
+            return Ok(FlagsSet { are_complete: settable(flags) == 0, have_changed: false });
         }
         Err(e) => return Err(e),
     };
     let wanted = (old & !SETTABLE) | settable(flags);
     if wanted == old {
-        return Ok(true);
+        return Ok(FlagsSet { are_complete: true, have_changed: false });
     }
     match ioctl_setflags(file, IFlags::from_bits_retain(wanted)) {
-        Ok(()) => return Ok(true),
+        Ok(()) => return Ok(FlagsSet { are_complete: true, have_changed: true }),
         Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOTTY) => {}
         Err(e) => return Err(e),
     }
     // One refused flag refuses all: go one by one, the locking ones last.
-    let (mut now, mut complete) = (old, true);
+    let (mut now, mut are_complete) = (old, true);
     let differing = wanted ^ old;
     for group in [differing & !LOCKING, differing & LOCKING] {
         for bit in (0..u32::BITS).map(|n| 1u32 << n).filter(|bit| group & bit != 0) {
             match ioctl_setflags(file, IFlags::from_bits_retain(now ^ bit)) {
                 Ok(()) => now ^= bit,
-                Err(_) => complete = false,
+                Err(_) => are_complete = false,
             }
         }
     }
-    Ok(complete)
+    Ok(FlagsSet { are_complete, have_changed: now != old })
 }

@@ -20,6 +20,8 @@ use rustix::fs::{
 
 /// The access ACL's extended attribute.
 pub const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
+/// The extended attribute of a file's capabilities.
+pub const CAPABILITY: &[u8] = b"security.capability";
 /// The extended attribute of the ACL that a directory hands to what is made in it.
 pub const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
 
@@ -462,13 +464,46 @@ impl<'a> Handle<'a> {
 
     /// Whether it has that extended attribute.
     pub fn has_xattr(&self, name: &[u8]) -> bool {
-        let mut none = [0u8; 0];
-        match self {
-            Self::Open(fd) => fs::fgetxattr(fd, name, &mut none),
-            Self::Place(_, path) => fs::getxattr(path.as_str(), name, &mut none),
-            Self::Name(dir, file) => fs::lgetxattr(proc_path(*dir, file), name, &mut none),
+        self.get_xattr(name, &mut []).is_ok()
+    }
+
+    /// Whether it has that extended attribute with that value. What may not be read, or is not told of here, it does not have.
+    pub fn has_value(&self, name: &[u8], value: &[u8]) -> Result<bool, Errno> {
+        let mut buffer = vec![0; value.len() + 1];
+        match self.get_xattr(name, &mut buffer) {
+            Ok(len) => Ok(buffer.get(..len) == Some(value)),
+            Err(e @ (Errno::IO | Errno::NOMEM)) => Err(e),
+            Err(_) => Ok(false),
         }
-        .is_ok()
+    }
+
+    fn get_xattr(&self, name: &[u8], buffer: &mut [u8]) -> Result<usize, Errno> {
+        match self {
+            Self::Open(fd) => fs::fgetxattr(fd, name, buffer),
+            Self::Place(_, path) => fs::getxattr(path.as_str(), name, buffer),
+            Self::Name(dir, file) => fs::lgetxattr(proc_path(*dir, file), name, buffer),
+        }
+    }
+
+    /// The names of its extended attributes, each with a zero byte behind it; none where there are no attributes.
+    pub fn xattr_names(&self) -> Result<Vec<u8>, Errno> {
+        let mut names = vec![0; 1 << 10];
+        loop {
+            let listed = match self {
+                Self::Open(fd) => fs::flistxattr(fd, &mut names[..]),
+                Self::Place(_, path) => fs::listxattr(path.as_str(), &mut names[..]),
+                Self::Name(dir, file) => fs::llistxattr(proc_path(*dir, file), &mut names[..]),
+            };
+            match listed {
+                Ok(len) => {
+                    names.truncate(len);
+                    return Ok(names);
+                }
+                Err(Errno::RANGE) if names.len() < 1 << 20 => names.resize(names.len() * 4, 0),
+                Err(e @ (Errno::IO | Errno::NOMEM)) => return Err(e),
+                Err(_) => return Ok(Vec::new()),
+            }
+        }
     }
 }
 

@@ -41,6 +41,10 @@ impl<'f> Finish<'f> {
     fn finish_file(&mut self, row: &FileRow<'_>, is_as_in: bool) -> Result<(), TargetError> {
         let files = self.files;
         let (name, stored) = (&row.name, row.name.stored);
+        if is_as_in && files.carried_as(stored) == Some(Carried::Left) {
+            let (dir, last) = split(name.to);
+            return files.stays(&mut self.worker, stored, (&files.here(row), dir, last), false);
+        }
         let file = files.in_parts.get(stored);
         let is_damaged = || files.loss_of(stored).is_some();
         if let Some(file) = file
@@ -187,14 +191,18 @@ impl<'f> Finish<'f> {
         let files = self.files;
         let is_ours = match entry.kind {
             Kind::Dir => !if_made || files.target.has_made(name.to),
-            _ => files.flagged.lock().contains(name.stored),
+            _ => files.flagged.lock().contains_key(name.stored),
         };
         if entry.inode_flags == 0 || !is_ours {
             return Ok(());
         }
         let (dir, last) = split(name.to);
-        let done = self.worker.finish_flags(entry, dir, last);
-        self.told(name.stored, done)
+        let set = self.worker.finish_flags(entry, dir, last);
+        let counts = || files.flagged.lock().get(name.stored) == Some(&true);
+        if matches!(set, Ok(true)) && entry.kind != Kind::Dir && counts() {
+            files.target.tally().flags_put_right();
+        }
+        self.told(name.stored, set.map(drop))
     }
 
     /// Finishes the directories that their owner may not enter.

@@ -19,12 +19,11 @@ pub use losses::{Loss, of_link, of_link_away, of_link_found};
 pub use rows::{FileRow, LinkRow, Named, Piece};
 pub use worker::FileWorker;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use capstan_engine::message::{Code, chain, path_text};
 use capstan_engine::meter::Meters;
-use capstan_format::acl::{self, Whose};
 use capstan_format::entry::Entry;
 use capstan_format::id::{MediumId, StreamId};
 use parking_lot::Mutex;
@@ -83,8 +82,9 @@ pub struct Files<'a> {
     firsts: Firsts,
     /// What became of files whose metadata come from a later version than their contents. One that is not here did not come.
     carried: Mutex<HashMap<Vec<u8>, Carried>>,
-    /// Files that were made, of those that may get inode flags: what stays in the place of others gets none.
-    flagged: Mutex<HashSet<Vec<u8>>>,
+    /// Files that may get inode flags: those that were made, and those that were there and look like what they are to be; of these whether
+    /// they count as put right when their flags change.
+    flagged: Mutex<HashMap<Vec<u8>, bool>>,
     /// Files whose data are not all there, and how that is.
     losses: Mutex<HashMap<Vec<u8>, Loss>>,
     has_losses: AtomicBool,
@@ -168,7 +168,7 @@ impl<'a> Files<'a> {
             (t.nodes_not_restored, "device nodes"),
             (t.xattrs_not_restored, "extended attributes"),
             (t.flags_not_restored, "inode flags"),
-            (t.modes_not_restored, "modes of others' directories"),
+            (t.modes_not_restored, "modes of others' files and directories"),
         ];
         for (n, what) in rows {
             if n > 0 {
@@ -188,42 +188,41 @@ impl<'a> Files<'a> {
 
     /// A row with owners as they are here. One that has the data of a later row has that one's time: what exists is held against it.
     fn here(&self, row: &FileRow<'_>) -> Entry {
-        let ids = self.target.ids();
-        let mut entry = Entry {
-            uid: ids.uid(row.entry.uid, row.user),
-            gid: ids.gid(row.entry.gid, row.group),
+        Entry {
             mtime: row.contents_time.unwrap_or(row.entry.mtime),
-            ..row.entry.clone()
-        };
-        if let Some(names) = row.acl {
-            let name = |of| names.get(&of).map(|name| &**name);
-            let acls = entry.xattrs.iter_mut().filter(|(name, _)| acl::is_acl(name));
-            acls.for_each(|(_, value)| {
-                *value = acl::mapped(value, &mut |whose, id| match whose {
-                    Whose::User => ids.uid(id, name((whose, id))),
-                    Whose::Group => ids.gid(id, name((whose, id))),
-                });
-            });
+            ..self.target.ids().here(row.entry, (row.user, row.group), row.acl)
         }
-        entry
     }
 
     /// Notes of a file that was made that it may get inode flags in the end.
     fn may_get_flags(&self, stored: &[u8]) {
         if self.has_flags {
-            self.flagged.lock().insert(stored.to_vec());
+            self.flagged.lock().insert(stored.to_vec(), false);
         }
     }
 
-    /// What exists in a file's place is kept: further names can be made links to it if it is what they were.
-    fn first_stays(
+    /// What exists in a file's place is kept: if it is what it was, further names can be made links to it, and its metadata are put right.
+    /// Those of a carrier come with a later row.
+    fn stays(
         &self,
         worker: &mut Worker<'_>,
         stored: &[u8],
         (entry, dir, name): (&Entry, &[u8], &[u8]),
+        is_carrier: bool,
     ) -> Result<(), TargetError> {
-        if self.firsts.is_asked(stored) && worker.is_like(entry, dir, name)? {
+        if is_carrier {
+            self.carried.lock().insert(stored.to_vec(), Carried::Left);
+            if self.firsts.is_asked(stored) && worker.is_like(entry, dir, name)? {
+                self.firsts.add(stored);
+            }
+            return Ok(());
+        }
+        let found = worker.amend(entry, dir, name)?;
+        if found.is_like {
             self.firsts.add(stored);
+        }
+        if found.is_like && self.target.amends() && entry.inode_flags != 0 {
+            self.flagged.lock().insert(stored.to_vec(), !found.is_amended);
         }
         Ok(())
     }

@@ -114,7 +114,9 @@ impl Files<'_> {
                 self.counts.files.fetch_add(1, Relaxed);
                 *made = Some(true);
             }
-            Created::Skipped => self.first_stays(worker, stored, (&file.entry, dir, name))?,
+            Created::Skipped => {
+                self.stays(worker, stored, (&file.entry, dir, name), file.is_carrier)?;
+            }
         }
         Ok(made.unwrap_or(false))
     }

@@ -104,7 +104,8 @@ impl<'a> FileWorker<'a> {
                 files.firsts.add(row.name.stored);
             }
             Made::Skipped => {
-                files.first_stays(&mut self.worker, row.name.stored, (&entry, dir, name))?;
+                let at = (&entry, dir, name);
+                files.stays(&mut self.worker, row.name.stored, at, row.is_carrier())?;
             }
             Made::NotPermitted => {}
         }
@@ -135,10 +136,7 @@ impl<'a> FileWorker<'a> {
         let file = match self.worker.create_file(&entry, dir, name)? {
             Created::File(file) => file,
             Created::Skipped => {
-                if is_carrier {
-                    files.carried.lock().insert(stored.to_vec(), Carried::Left);
-                }
-                return files.first_stays(&mut self.worker, stored, (&entry, dir, name));
+                return files.stays(&mut self.worker, stored, (&entry, dir, name), is_carrier);
             }
         };
         files.firsts.add(stored);

@@ -1,7 +1,10 @@
 //! Owners by name: the number that a user or group of the backup has on this client.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+
+use capstan_format::acl::{self, AclNames, Whose};
+use capstan_format::entry::Entry;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::linux::users;
 
@@ -30,6 +33,31 @@ impl IdMap {
     /// The number of the group of that name here, or else the number in the backup.
     pub fn gid(&self, gid: u32, name: Option<&[u8]>) -> u32 {
         self.map(gid, name, &self.groups, users::gid_of)
+    }
+
+    /// A row with the owners that it has here, of the names of its user and group and of those whom its ACLs name.
+    pub fn here(
+        &self,
+        entry: &Entry,
+        (user, group): (Option<&[u8]>, Option<&[u8]>),
+        acl: Option<&AclNames>,
+    ) -> Entry {
+        let mut entry = Entry {
+            uid: self.uid(entry.uid, user),
+            gid: self.gid(entry.gid, group),
+            ..entry.clone()
+        };
+        if let Some(names) = acl {
+            let name = |of| names.get(&of).map(|name| &**name);
+            let acls = entry.xattrs.iter_mut().filter(|(name, _)| acl::is_acl(name));
+            acls.for_each(|(_, value)| {
+                *value = acl::mapped(value, &mut |whose, id| match whose {
+                    Whose::User => self.uid(id, name((whose, id))),
+                    Whose::Group => self.gid(id, name((whose, id))),
+                });
+            });
+        }
+        entry
     }
 
     fn map(

@@ -21,7 +21,7 @@ pub struct Now {
 pub type Failure = (&'static str, Errno);
 
 /// Whether an attribute is refused for good: for lack of rights, or by this file system.
-fn refused(errno: Errno) -> bool {
+pub(super) fn refused(errno: Errno) -> bool {
     matches!(
         errno,
         Errno::PERM

@@ -13,6 +13,7 @@
 //! Directories are opened relative to the target's root through real directories only; single
 //! names in them are never followed. Contents and metadata are set by descriptor.
 
+mod amend;
 mod beside;
 mod dirs;
 mod error;
@@ -41,6 +42,7 @@ use beside::Beside;
 use dirs::Dir;
 use leftovers::Leftovers;
 
+pub use amend::Existing;
 pub use error::{ShownPath, TargetError};
 pub use file::OpenFile;
 pub use ids::IdMap;
@@ -49,8 +51,8 @@ pub use names::{check_link_text, check_path};
 pub use tally::{Tally, TallyTotals};
 pub use worker::{Created, Made, Worker};
 
-/// What to do about files that exist. Directories that exist are always used; with
-/// [`Overwrite::Never`] they keep their metadata.
+/// What to do about files that exist. Directories that exist are always used. What exists and is not replaced gets its metadata where it
+/// looks like what is in the backup, as directories do; with [`Overwrite::Never`] both keep theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Overwrite {
     /// Keep what exists.

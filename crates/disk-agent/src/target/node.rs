@@ -72,7 +72,7 @@ impl Worker<'_> {
     pub fn is_like(&mut self, entry: &Entry, dir: &[u8], name: &[u8]) -> Result<bool, TargetError> {
         let dir = self.dirs.get(self.target, dir, Missing::Make)?;
         let name = names::component(&dir.path, name)?;
-        policy::is_like(&dir, &name, entry)
+        Ok(policy::like(&dir, &name, entry)?.is_some())
     }
 
     /// Whether a name has something that the policy keeps. It is counted then.

@@ -45,10 +45,10 @@ pub fn existing(
     Ok(verdict(target, replace))
 }
 
-/// Whether `name` in `dir` is what `entry` says, as far as kind, size and time of change tell.
-pub fn is_like(dir: &Dir, name: &CStr, entry: &Entry) -> Result<bool, TargetError> {
+/// What `name` in `dir` is, if that is what `entry` says, as far as kind, size and time of change tell.
+pub fn like(dir: &Dir, name: &CStr, entry: &Entry) -> Result<Option<Stat>, TargetError> {
     let stat = examine(dir, name, a(Some(entry.kind)))?;
-    Ok(stat.is_some_and(|stat| !differs(dir, name, &stat, entry)))
+    Ok(stat.filter(|stat| !differs(dir, name, stat, entry)))
 }
 
 /// What to do about `name` in `dir`, where a further name of the inode `of` is to be.
@@ -96,8 +96,10 @@ fn differs(dir: &Dir, name: &CStr, stat: &Stat, entry: &Entry) -> bool {
     }
     match entry.kind {
         Kind::File => stat.size != entry.size,
+        // The row of a further name has that of the first one in the place of the text.
         Kind::Symlink => {
-            !sys::read_link(&dir.fd, name).is_ok_and(|text| text.as_bytes() == entry.target)
+            !entry.link
+                && !sys::read_link(&dir.fd, name).is_ok_and(|text| text.as_bytes() == entry.target)
         }
         Kind::CharDevice | Kind::BlockDevice => stat.rdev != entry.rdev,
         _ => false,

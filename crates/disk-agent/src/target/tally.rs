@@ -20,6 +20,10 @@ pub struct Tally {
     pub modes_not_restored: AtomicU64,
     /// Existing files that the policy kept.
     pub skipped_existing: AtomicU64,
+    /// Those of them whose metadata were put right.
+    pub put_right: AtomicU64,
+    /// Those of them that look like what is in the backup and have other metadata, which the policy kept too.
+    pub differ_kept: AtomicU64,
 }
 
 /// The values of a [`Tally`] at one moment.
@@ -37,12 +41,21 @@ pub struct TallyTotals {
     pub modes_not_restored: u64,
     /// See [`Tally::skipped_existing`].
     pub skipped_existing: u64,
+    /// See [`Tally::put_right`].
+    pub put_right: u64,
+    /// See [`Tally::differ_kept`].
+    pub differ_kept: u64,
 }
 
 impl Tally {
     /// A device node, FIFO or socket could not be made.
     pub fn node_not_restored(&self) {
         count(&self.nodes_not_restored);
+    }
+
+    /// Inode flags of a file were set that was kept.
+    pub fn flags_put_right(&self) {
+        count(&self.put_right);
     }
 
     /// The values now.
@@ -54,6 +67,8 @@ impl Tally {
             flags_not_restored: self.flags_not_restored.load(Relaxed),
             modes_not_restored: self.modes_not_restored.load(Relaxed),
             skipped_existing: self.skipped_existing.load(Relaxed),
+            put_right: self.put_right.load(Relaxed),
+            differ_kept: self.differ_kept.load(Relaxed),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::names::temporary_name;
 use super::policy::{self, TRIES, Way};
 use super::tally::count;
 use super::{Overwrite, Target, names};
-use crate::linux::flags;
+use crate::linux::flags::{self, FlagsSet};
 use crate::linux::restore::{self as sys, Errno, Handle};
 
 /// Mode of files whose final mode comes later.
@@ -58,7 +58,8 @@ impl<'t> Worker<'t> {
         self.target
     }
 
-    /// Whether something exists where a file is to be that is kept by the policy, which is counted. Nothing is made.
+    /// Whether something exists where a file is to be that is kept by the policy, which is counted, as is what would be put right of it.
+    /// Nothing is made.
     pub fn would_keep(&mut self, entry: &Entry, dir: &[u8], name: &[u8]) -> bool {
         // A further name is made anew unless it is one of that very file, which stays a name of it.
         let is_replaced =
@@ -66,6 +67,15 @@ impl<'t> Worker<'t> {
         if entry.link && is_replaced {
             return false;
         }
+        let is_kept = self.keeps_existing(entry, dir, name);
+        if is_kept && !entry.link {
+            // What cannot be examined is said by the restore.
+            let _ = self.would_amend(entry, dir, name);
+        }
+        is_kept
+    }
+
+    fn keeps_existing(&mut self, entry: &Entry, dir: &[u8], name: &[u8]) -> bool {
         let Ok(dir) = self.dirs.get(self.target, dir, Missing::Fail) else { return false };
         let Ok(name) = names::component(&dir.path, name) else { return false };
         policy::existing(self.target, &dir, &name, entry).is_ok_and(|way| way == Way::Keep)
@@ -213,35 +223,35 @@ impl<'t> Worker<'t> {
         meta::apply(self.target, &handle, now, entry).map_err(fail)
     }
 
-    /// Sets the inode flags of a file or directory, if it has any that can be set. Last of all:
+    /// Sets the inode flags of a file or directory, if it has any that can be set; tells whether any changed. Last of all:
     /// an immutable directory takes nothing more. Flags that rights or file system refuse are
-    /// counted.
+    /// counted. With [`super::Overwrite::Never`] nothing happens to directories that existed.
     pub fn finish_flags(
         &mut self,
         entry: &Entry,
         dir: &[u8],
         name: &[u8],
-    ) -> Result<(), TargetError> {
+    ) -> Result<bool, TargetError> {
         if flags::settable(entry.inode_flags) == 0 || !matches!(entry.kind, Kind::File | Kind::Dir)
         {
-            return Ok(());
+            return Ok(false);
         }
         let dir = self.dirs.get(self.target, dir, Missing::Fail)?;
-        let complete = if name.is_empty() && dir.path.is_empty() {
+        if entry.kind == Kind::Dir && !self.target.may_finish(&dir.path_of(name)) {
+            return Ok(false);
+        }
+        let set = if name.is_empty() && dir.path.is_empty() {
             flags::set(&dir.fd, entry.inode_flags)
         } else {
             let (fd, place) = open_existing(&dir, name)?;
-            if place { Ok(false) } else { flags::set(&fd, entry.inode_flags) }
+            if place { Ok(FlagsSet::default()) } else { flags::set(&fd, entry.inode_flags) }
         };
-        match complete {
-            Ok(true) => {}
-            Ok(false) => count(&self.target.tally.flags_not_restored),
-            Err(e) => {
-                let path = dir.path_of(name);
-                return Err(TargetError::io("set the inode flags of", path, e));
-            }
+        let set =
+            set.map_err(|e| TargetError::io("set the inode flags of", dir.path_of(name), e))?;
+        if !set.are_complete {
+            count(&self.target.tally.flags_not_restored);
         }
-        Ok(())
+        Ok(set.have_changed)
     }
 }
 

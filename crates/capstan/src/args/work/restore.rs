@@ -39,8 +39,14 @@ leaves the file beside it. The next restore from this home into that directory r
 homes leave it, and you may remove it when no restore runs.
 
 --list prints each path that would be restored with its bytes, and a total, and restores nothing.
-It needs no target, and lists what --into would restore. --overwrite if-different and if-newer
-compare files by kind, size and time. The report counts the files that were left alone.";
+It needs no target, and lists what --into would restore.
+
+--overwrite if-different and if-newer compare files by kind, size and time. What is the same is left
+alone: its contents are neither read nor written. Its owner, mode, extended attributes and inode
+flags are put right where they differ, as are those of directories. ACLs and file capabilities that
+the backup does not have are removed; other attributes stay. --overwrite if-newer leaves files that
+are newer than in the backup as they are, with all their metadata; never leaves all that exists so.
+The report counts what was left alone, and what of it was put right.";
 
 /// Arguments of `restore`.
 #[derive(Debug, Args)]

@@ -1,13 +1,14 @@
 //! What a restore would bring: counted, and where it lies.
 
+use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
 use capstan_disk_agent::target::{Target, TargetOptions};
-use capstan_format::entry::{Kind, split};
+use capstan_format::entry::{Entry, Kind, split};
 use capstan_idb::Status;
 
 use crate::error::Result;
 use crate::kinds::restore::list::Tally;
-use crate::kinds::restore::session::RunOf;
+use crate::kinds::restore::session::{RunOf, left_alone};
 use crate::kinds::restore::wanted::chosen::Chosen;
 use crate::kinds::restore::wanted::scope::{Scope, each_live};
 use crate::kinds::restore::{pick, stripped};
@@ -19,10 +20,19 @@ use crate::session::SessionLog;
 /// How many files are known of a version, directories aside.
 pub(crate) fn files_known(view: &VersionView<'_>, overview: &Overview) -> Result<u64> {
     let mut files = 0;
-    each_live(view, overview, &Scope::default(), &mut |entry, _| {
-        files += u64::from(entry.kind != Kind::Dir);
+    each_live(view, overview, &Scope::default(), &mut |row, _| {
+        files += u64::from(row.entry.kind != Kind::Dir);
     })?;
     Ok(files)
+}
+
+/// A row with owners as they are here.
+fn here(target: &Target, row: &Row) -> Entry {
+    Entry {
+        uid: target.ids().uid(row.entry.uid, row.user.as_deref()),
+        gid: target.ids().gid(row.entry.gid, row.group.as_deref()),
+        ..row.entry.clone()
+    }
 }
 
 pub(super) fn dry_run(
@@ -44,20 +54,23 @@ pub(super) fn dry_run(
         RestoreTo::Tar(_) => None,
     };
     let mut worker = target.as_ref().map(Target::worker);
-    each_live(view, overview, scope, &mut |entry, path| {
+    each_live(view, overview, scope, &mut |row, path| {
+        let entry = &row.entry;
         if !tally.takes(entry, path) {
             return;
         }
         if entry.kind != Kind::Dir
             && let (Some(worker), Some(to)) = (&mut worker, stripped(path, *strip))
             && let (dir, name) = split(to)
-            && worker.would_keep(entry, dir, name)
+            && worker.would_keep(&here(worker.target(), row), dir, name)
         {
             return;
         }
         tally.count(entry);
     })?;
-    report.skipped = target.as_ref().map_or(0, |t| t.tally().totals().skipped_existing);
+    if let Some(target) = &target {
+        left_alone(target, &mut report);
+    }
     (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.data);
     report.pick = pick::list(view, overview, scope, &tally)?;
     report.media = report.pick.iter().map(|of| of.label.clone()).collect();

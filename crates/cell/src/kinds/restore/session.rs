@@ -1,5 +1,6 @@
 //! The session of a restore, as it is recorded and as its report begins.
 
+use capstan_disk_agent::target::Target;
 use capstan_format::id::SessionId;
 use capstan_idb::{Status, Version};
 
@@ -35,4 +36,22 @@ impl RunOf<'_> {
         let report = self.session.report(&self.request.version.name, status);
         Report { base_session: self.from.map(|s| s.to_string()), ..report }
     }
+}
+
+/// Fills in what was there already, and what became of it.
+pub(super) fn left_alone(target: &Target, report: &mut Report) {
+    let totals = target.tally().totals();
+    (report.skipped, report.put_right) = (totals.skipped_existing, totals.put_right);
+    report.notes.extend(differ_text(totals.differ_kept));
+}
+
+/// What a report says of files that look like those in the backup, and whose metadata the policy kept.
+fn differ_text(n: u64) -> Option<String> {
+    let (files, have) = if n == 1 { ("file", "has") } else { ("files", "have") };
+    (n > 0).then(|| {
+        format!(
+            "{n} {files} that were left alone {have} another owner, mode or attributes than in the backup: --overwrite if-different puts \
+             these right, and replaces files that were changed"
+        )
+    })
 }

@@ -16,7 +16,7 @@ use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::kinds::restore::check::Check;
 use crate::kinds::restore::pace::Turn;
-use crate::kinds::restore::session::RunOf;
+use crate::kinds::restore::session::{RunOf, left_alone};
 use crate::kinds::restore::tree::Restore;
 use crate::kinds::restore::tree::losses::Heard;
 use crate::kinds::restore::tree::referred::Referred;
@@ -180,13 +180,13 @@ fn report_of(
     let mut report = Report {
         files: restore.files.counts.files.load(Relaxed),
         dirs: restore.files.counts.dirs.load(Relaxed),
-        skipped: restore.files.target().tally().totals().skipped_existing,
         corrupt: restore.files.counts.lost.load(Relaxed),
         bytes_read: restore.files.counts.bytes_read.load(Relaxed),
         bytes_written: bytes,
         media: restore.view.media.used_media(),
         ..run.report(status)
     };
+    left_alone(restore.files.target(), &mut report);
     add_rates(&mut report, bytes, seen);
     if let Some(seen) = seen {
         report.set_stages(restore.meters, seen.verdict, Flow::Restore);

@@ -86,7 +86,8 @@ pub(in crate::kinds::restore) fn choose(
     })?;
     if let Some(path) = missing.iter().min() {
         let mut links: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
-        each_live(view, overview, &Scope::default(), &mut |entry, at| {
+        each_live(view, overview, &Scope::default(), &mut |row, at| {
+            let entry = &row.entry;
             let is_above = path.strip_prefix(at).is_some_and(|rest| rest.starts_with(b"/"));
             if entry.kind == Kind::Symlink && is_above {
                 links.insert(at.to_vec(), entry.target.clone());

@@ -7,7 +7,7 @@ use std::ops::Range;
 use capstan_catalog::row::{Ordinal, PathKey, Row, batch_of};
 use capstan_catalog::version::Overview;
 use capstan_format::catalog::StreamContents;
-use capstan_format::entry::{Entry, is_below, path_order, split};
+use capstan_format::entry::{is_below, path_order, split};
 use capstan_format::id::StreamId;
 
 use crate::error::Result;
@@ -200,7 +200,7 @@ pub(in crate::kinds::restore) fn each_live(
     view: &VersionView<'_>,
     overview: &Overview,
     scope: &Scope,
-    each: &mut dyn FnMut(&Entry, &[u8]),
+    each: &mut dyn FnMut(&Row, &[u8]),
 ) -> Result<()> {
     scope.rows(view, &mut |stream, row| {
         let path = row.entry.path();
@@ -209,7 +209,7 @@ pub(in crate::kinds::restore) fn each_live(
             && !overview.is_replaced(&path, row.ordinal)
             && !overview.is_carrier(row.ordinal);
         if live {
-            each(&row.entry, &path);
+            each(&row, &path);
         }
         Ok(())
     })

@@ -65,7 +65,8 @@ fn what_a_killed_restore_left_goes_with_the_next_one() {
         (left, b"changed".to_vec())
     );
     let next = lab.restored(&RESTORE[1..]);
-    assert!(next["notes"].to_string().contains("1 file that a killed restore left"), "{next:#}");
+    // It may have written another one beside, in the directory below.
+    assert!(next["notes"].to_string().contains("that a killed restore left"), "{next:#}");
     assert_eq!(beside(&lab), had);
     assert!(fs::read(lab.path("tree/big")).unwrap() == noise(1, 60_000_000));
     for name in strange {

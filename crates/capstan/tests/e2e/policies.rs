@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::compare::{same, same_by_rsync};
-use crate::support::{Lab, below, is_root, skip};
+use crate::support::{Lab, below, is_root, noise, skip};
 
 fn lab() -> (Lab, PathBuf) {
     let lab = Lab::new();
@@ -189,4 +189,46 @@ fn a_symlink_in_the_way_is_a_conflict_and_nothing_leaves_the_target() {
         "it wrote through the symlink"
     );
     assert!(there.join("older").is_file(), "the rest is restored");
+}
+
+/// Where the first name of a file is kept as something else, a further name has the contents, and the others are links to it.
+#[test]
+fn missing_names_come_back_though_the_first_is_kept() {
+    let lab = Lab::new();
+    lab.file("tree/big1", noise(1, 34_000_000));
+    lab.sh("cd tree; echo old >x; ln x y; ln x z; echo same >a; ln a b; ln big1 big2; ln -s to s; ln s s2
+            touch -hd 2020-01-01 x a s big1; cp -a . ../ref");
+    lab.backed_up(["tree", "--to", "medium", "--name", "t"]);
+    let inode = |name: &str| fs::symlink_metadata(lab.path("tree").join(name)).unwrap().ino();
+    for overwrite in ["never", "if-newer"] {
+        let options = ["t", "--in-place", "--overwrite", overwrite];
+        lab.sh(
+            "cd tree; rm *; echo newer >x; echo mine >big1; ln -s elsewhere s; cp -p ../ref/a a",
+        );
+        let kept = ["x", "big1", "s", "a"].map(inode);
+        let foreseen = lab.restored(options.iter().chain(&["--dry-run"]));
+        let done = lab.restored(options);
+        for field in ["files", "skipped", "bytes_written"] {
+            assert_eq!(foreseen[field], done[field], "{field} of a dry run, {overwrite}");
+        }
+        assert_eq!((&done["files"], &done["skipped"]), (&5.into(), &4.into()), "{done:#}");
+        assert_eq!(["x", "big1", "s", "a"].map(inode), kept, "{overwrite}");
+        assert_eq!(
+            lab.sh("cat tree/y tree/x tree/big1; readlink tree/s tree/s2"),
+            "old\nnewer\nmine\nelsewhere\nto\n"
+        );
+        assert_eq!((inode("y"), inode("a")), (inode("z"), inode("b")));
+        lab.sh(
+            "cmp tree/big2 ref/big2; rm tree/x tree/big1 tree/s; cp -a ref/x ref/big1 ref/s tree",
+        );
+        // Another name that was kept and has the contents: the missing ones are links to it.
+        lab.sh("cd tree; rm y; echo newer >x");
+        let z = inode("z");
+        lab.restored(options);
+        assert_eq!((inode("y"), inode("z")), (z, z), "{overwrite}");
+    }
+    // All names are kept: nothing is missing.
+    lab.sh("cd tree; rm y z; echo 1 >x; echo 2 >y; echo 3 >z");
+    lab.restored(["t", "--in-place", "--overwrite", "never"]);
+    assert_eq!(lab.sh("cat tree/x tree/y tree/z"), "1\n2\n3\n");
 }

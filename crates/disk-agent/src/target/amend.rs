@@ -99,6 +99,11 @@ impl Worker<'_> {
 }
 
 impl Target {
+    /// Whether anything that differs from the backup is kept.
+    pub fn may_keep_others(&self) -> bool {
+        matches!(self.overwrite, Overwrite::Never | Overwrite::IfNewer)
+    }
+
     /// Whether metadata of what is left alone are put right.
     pub fn amends(&self) -> bool {
         self.overwrite != Overwrite::Never

@@ -48,6 +48,7 @@ pub use file::OpenFile;
 pub use ids::IdMap;
 pub use leftovers::Mark;
 pub use names::{check_link_text, check_path};
+pub use policy::Found;
 pub use tally::{Tally, TallyTotals};
 pub use worker::{Created, Made, Worker};
 

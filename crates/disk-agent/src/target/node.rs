@@ -12,7 +12,7 @@ use super::dirs::{Dir, Missing};
 use super::error::TargetError;
 use super::meta::{self, Now};
 use super::names::temporary_name;
-use super::policy::{self, TRIES, Way};
+use super::policy::{self, Found, TRIES, Way};
 use super::tally::count;
 use super::worker::{MODE_MEANWHILE, Made, Worker, owner_of_new};
 use super::{Target, names};
@@ -80,6 +80,13 @@ impl Worker<'_> {
         let dir = self.dirs.get(self.target, dir, Missing::Make)?;
         let name = names::component(&dir.path, name)?;
         Ok(policy::existing(self.target, &dir, &name, entry)? == Way::Keep)
+    }
+
+    /// What has a name where `entry` is to be; nothing is made or counted. What cannot be looked at is told where it is restored.
+    pub fn found(&mut self, entry: &Entry, dir: &[u8], name: &[u8]) -> Found {
+        let Ok(dir) = self.dirs.get(self.target, dir, Missing::Fail) else { return Found::Free };
+        let Ok(name) = names::component(&dir.path, name) else { return Found::Free };
+        policy::found(self.target, &dir, &name, entry).unwrap_or(Found::Free)
     }
 
     /// Gives a file that was restored earlier (`target_name` in `target_dir`) the further name

@@ -36,13 +36,39 @@ pub fn existing(
     let Some(stat) = examine(dir, name, a(Some(entry.kind)))? else {
         return Ok(Way::Gone);
     };
-    let replace = match target.overwrite {
+    let replace = replaces(target, &stat, entry, || differs(dir, name, &stat, entry));
+    Ok(verdict(target, replace))
+}
+
+/// What has a name where something is to be restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing, or what makes way.
+    Free,
+    /// What stays, and looks like what is to be restored.
+    Like,
+    /// Something else that stays.
+    Other,
+}
+
+/// What `name` in `dir` has, where `entry` is to be. Nothing is counted.
+pub fn found(target: &Target, dir: &Dir, name: &CStr, entry: &Entry) -> Result<Found, TargetError> {
+    let Some(stat) = examine(dir, name, a(Some(entry.kind)))? else { return Ok(Found::Free) };
+    let is_like = !differs(dir, name, &stat, entry);
+    Ok(match replaces(target, &stat, entry, || !is_like) {
+        true => Found::Free,
+        false if is_like => Found::Like,
+        false => Found::Other,
+    })
+}
+
+fn replaces(target: &Target, stat: &Stat, entry: &Entry, differs: impl Fn() -> bool) -> bool {
+    match target.overwrite {
         Overwrite::Never => false,
         Overwrite::Always => true,
         Overwrite::IfNewer => entry.mtime > stat.mtime,
-        Overwrite::IfDifferent => differs(dir, name, &stat, entry),
-    };
-    Ok(verdict(target, replace))
+        Overwrite::IfDifferent => differs(),
+    }
 }
 
 /// What `name` in `dir` is, if that is what `entry` says, as far as kind, size and time of change tell.

@@ -53,6 +53,11 @@ impl Tally {
         count(&self.nodes_not_restored);
     }
 
+    /// Something that exists is kept in the place of a file.
+    pub fn kept(&self) {
+        count(&self.skipped_existing);
+    }
+
     /// Inode flags of a file were set that was kept.
     pub fn flags_put_right(&self) {
         count(&self.put_right);

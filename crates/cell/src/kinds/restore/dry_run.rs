@@ -1,9 +1,8 @@
 //! What a restore would bring: counted, and where it lies.
 
-use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
-use capstan_disk_agent::target::{Target, TargetOptions};
-use capstan_format::entry::{Entry, Kind, split};
+use capstan_disk_agent::target::{Found, Target, TargetOptions};
+use capstan_format::entry::{Kind, split};
 use capstan_idb::Status;
 
 use crate::error::Result;
@@ -24,15 +23,6 @@ pub(crate) fn files_known(view: &VersionView<'_>, overview: &Overview) -> Result
         files += u64::from(row.entry.kind != Kind::Dir);
     })?;
     Ok(files)
-}
-
-/// A row with owners as they are here.
-fn here(target: &Target, row: &Row) -> Entry {
-    Entry {
-        uid: target.ids().uid(row.entry.uid, row.user.as_deref()),
-        gid: target.ids().gid(row.entry.gid, row.group.as_deref()),
-        ..row.entry.clone()
-    }
 }
 
 pub(super) fn dry_run(
@@ -59,14 +49,21 @@ pub(super) fn dry_run(
         if !tally.takes(entry, path) {
             return;
         }
+        let mut is_first_kept = false;
         if entry.kind != Kind::Dir
             && let (Some(worker), Some(to)) = (&mut worker, stripped(path, *strip))
-            && let (dir, name) = split(to)
-            && worker.would_keep(&here(worker.target(), row), dir, name)
         {
-            return;
+            let (dir, name) = split(to);
+            let owners = (row.user.as_deref(), row.group.as_deref());
+            let here = worker.target().ids().here(entry, owners, row.acl.as_deref());
+            if worker.would_keep(&here, dir, name) {
+                return;
+            }
+            let first = stripped(&entry.target, *strip).filter(|_| entry.link).map(split);
+            is_first_kept =
+                first.is_some_and(|(dir, name)| worker.found(entry, dir, name) == Found::Other);
         }
-        tally.count(entry);
+        tally.count_with(entry, is_first_kept);
     })?;
     if let Some(target) = &target {
         left_alone(target, &mut report);

@@ -82,13 +82,18 @@ impl<'a> Tally<'a> {
 
     /// Counts one that does; gives the bytes of contents that come with it.
     pub fn count(&mut self, entry: &Entry) -> u64 {
+        self.count_with(entry, false)
+    }
+
+    /// The same, where the first name of a further one may not get the contents.
+    pub fn count_with(&mut self, entry: &Entry, is_first_kept: bool) -> u64 {
         if entry.kind == Kind::Dir {
             self.dirs += 1;
             return 0;
         }
         self.files += 1;
         // Of a file of several names that are restored, one has the contents.
-        let first = entry.link && !self.has(&entry.target, false);
+        let first = entry.link && (is_first_kept || !self.has(&entry.target, false));
         let bytes = match entry.link {
             true if first && self.stood_for.insert(entry.target.clone()) => entry.size,
             true => 0,

@@ -63,7 +63,8 @@ pub(in crate::kinds::restore) struct Restore<'a> {
     pub chosen: Chosen,
     /// The batches that can have something of it, and of what stands in for links.
     pub scope: Scope,
-    /// By first names that are not restored: the first of their further names, which gets the contents.
+    /// By first names that are not restored, or have something else that is kept: the first of their further names, which gets the
+    /// contents.
     pub instead: HashMap<Vec<u8>, Vec<u8>>,
     /// The files at the disk agent, and what it says of them.
     pub files: Files<'a>,
@@ -107,7 +108,7 @@ impl Restore<'_> {
 
     /// The names of a file that is not passed on as a row.
     pub(in crate::kinds::restore) fn name_of<'p>(&'p self, path: &'p [u8]) -> Named<'p> {
-        let shown = if self.wants(path) { None } else { self.instead.get(path).map(Vec::as_slice) };
+        let shown = self.instead.get(path).map(Vec::as_slice);
         Named { stored: path, shown: shown.unwrap_or(path), to: b"" }
     }
 
@@ -134,7 +135,8 @@ impl Restore<'_> {
 
     /// Under which stored name a file is restored, if it is.
     pub(in crate::kinds::restore) fn place_of(&self, path: &[u8]) -> Option<Vec<u8>> {
-        if self.wants(path) { Some(path.to_vec()) } else { self.instead.get(path).cloned() }
+        let itself = || self.wants(path).then(|| path.to_vec());
+        self.instead.get(path).cloned().or_else(itself)
     }
 
     /// Calls with each live row that is wanted, or leads to one.
@@ -149,12 +151,10 @@ impl Restore<'_> {
             let is_wanted = self.wants_that(&stored, is_dir);
             // An ancestor of what is asked for is made on the way and gets its metadata; in place where this restore made it.
             let leads = || is_dir && self.chosen.leads(&stored);
-            let shown = match is_wanted || leads() {
-                true => stored.clone(),
-                false => match self.instead.get(&stored) {
-                    Some(link) => link.clone(),
-                    None => return Ok(()),
-                },
+            let shown = match self.instead.get(&stored) {
+                Some(link) => link.clone(),
+                None if is_wanted || leads() => stored.clone(),
+                None => return Ok(()),
             };
             if self.live(stream, &row, &stored)
                 && let Some(to) = self.stripped(&shown)

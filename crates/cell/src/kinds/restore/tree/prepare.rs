@@ -1,10 +1,11 @@
 //! Before the work: which files there are, which are written in parts, and what stands in for links.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use capstan_catalog::row::Row;
+use capstan_disk_agent::target::{Found, Target, Worker};
 use capstan_format::catalog::StreamContents;
-use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, split};
 
 use crate::error::Result;
 use crate::kinds::restore::tree::referred::{Home, Referred};
@@ -29,11 +30,51 @@ pub(crate) fn is_in_parts(row: &Row, stream: &StreamContents) -> bool {
     e.kind == Kind::File && !e.link && (cut || parts)
 }
 
+/// First names that have something else which the policy keeps: a further name has the contents then.
+struct KeptFirsts<'t> {
+    target: &'t Target,
+    worker: Worker<'t>,
+    /// By first names: the further name that gets the contents or has them, and whether it has them.
+    instead: HashMap<Vec<u8>, (Vec<u8>, bool)>,
+}
+
+impl<'t> KeptFirsts<'t> {
+    fn of(target: &'t Target) -> Self {
+        Self { target, worker: target.worker(), instead: HashMap::new() }
+    }
+
+    /// Takes a further name, with the places of the first one and of itself.
+    fn take(&mut self, link: &Entry, first: &[u8], to: &[u8]) {
+        let known = self.instead.get(&link.target);
+        if !self.target.may_keep_others() || known.is_some_and(|(_, has_it)| *has_it) {
+            return;
+        }
+        let (dir, name) = split(first);
+        if self.worker.found(link, dir, name) != Found::Other {
+            return;
+        }
+        let (dir, name) = split(to);
+        let has_it = match self.worker.found(link, dir, name) {
+            Found::Other => return,
+            Found::Free if known.is_some() => return,
+            found => found == Found::Like,
+        };
+        self.instead.insert(link.target.clone(), (link.path(), has_it));
+    }
+
+    /// The further names, by the first ones, which are counted as kept.
+    fn instead(self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+        self.instead.iter().for_each(|_| self.target.tally().kept());
+        self.instead.into_iter().map(|(first, (link, _))| (first, link))
+    }
+}
+
 impl Restore<'_> {
     /// Finds the files that are written in parts, and what stands in for links. Returns files and bytes to restore.
     pub(in crate::kinds::restore) fn prepare(&mut self) -> Result<(u64, u64)> {
         let mut in_parts: Vec<Row> = Vec::new();
         let mut links: Vec<Entry> = Vec::new();
+        let mut kept_firsts = KeptFirsts::of(self.files.target());
         let mut referred = Referred::default();
         let (mut files, mut bytes) = (0, 0_u64);
         let strip = self.request.strip > 0;
@@ -65,6 +106,12 @@ impl Restore<'_> {
             }
             if wanted && e.link {
                 self.files.ask_first(&e.target);
+                if self.wants(&e.target)
+                    && let (Some(first), Some(to)) =
+                        (self.stripped(&e.target), self.stripped(&path))
+                {
+                    kept_firsts.take(e, first, to);
+                }
             }
             if kept != Wanted::Nothing {
                 self.refer(&row, &mut referred);
@@ -108,6 +155,7 @@ impl Restore<'_> {
             let path = link.path();
             self.instead.entry(link.target).or_insert(path);
         }
+        self.instead.extend(kept_firsts.instead());
         self.expect_parts(in_parts);
         Ok((files, bytes))
     }

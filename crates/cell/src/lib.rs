@@ -54,6 +54,7 @@ pub use capstan_catalog::listed::Listed;
 pub use capstan_idb::{Refusal, Refused};
 pub use drives::cleaning::DirtyDrive;
 pub use drives::library;
+pub use drives::on_record::DriveRecord;
 pub use drives::tapes_wanted::TapeWanted;
 pub use drives::uses::Uses;
 pub use error::{CellError, Result};

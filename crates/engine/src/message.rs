@@ -177,9 +177,14 @@ codes! {
     /// A drive asked to be cleaned.
     DriveDirty = 209, "drive-dirty", Warning,
         "put a cleaning tape into the library and use `capstan library clean`";
-    /// A drive could not read a tape that another drive reads.
+    /// A drive could not read a tape that another drive reads, or could not write several tapes.
     DriveSuspect = 252, "drive-suspect", Warning,
-        "nothing is lost: clean the drive (`capstan library clean`), and have it looked at if that does not help";
+        "nothing is lost: clean the drive (`capstan library clean`), and have it looked at if that does not help; \
+         `capstan library enable` says that it is well";
+    /// A drive failed, and others are taken before it.
+    DriveFailed = 256, "drive-failed", Warning,
+        "nothing is lost: look at the drive's cables and its front panel, and have it looked at; a session that works in it, or \
+         `capstan library enable`, says that it is well";
     /// A tape is not what its sticker says.
     Mislabelled = 245, "mislabelled", Warning,
         "put the right label on the tape: by a wrong one it gets drives that cannot use it, or is taken for another; nothing of the session \

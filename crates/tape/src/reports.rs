@@ -73,6 +73,8 @@ pub struct DriveSession {
     pub contradiction: Option<String>,
     /// It could not read the tape, and this drive of the library could.
     pub read_by: Option<u32>,
+    /// It wrote something, and brought it to the tape.
+    pub has_written: bool,
 }
 
 /// What a drive counted since it was opened. What it does not count is absent.

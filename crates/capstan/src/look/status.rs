@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use capstan_cell::{
-    Cell, DirtyDrive, Health, LastSession, ObjectStatus, ProtectedTape, Refused, RefusedNow,
-    age_text,
+    Cell, DirtyDrive, DriveRecord, Health, LastSession, ObjectStatus, ProtectedTape, Refused,
+    RefusedNow, age_text,
 };
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
@@ -54,7 +54,8 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
     let of_home = (!ill_home.is_empty()).then_some(Health::Critical);
     let dirty = cell.dirty_drives()?;
     let protected = cell.write_protected()?;
-    let is_to_do = !dirty.is_empty() || !protected.is_empty();
+    let ill = cell.ill_drives()?;
+    let is_to_do = !dirty.is_empty() || !ill.is_empty() || !protected.is_empty();
     let of_drives = is_to_do.then_some(Health::Warning);
     let locks = cell.locks_not_on_media().unwrap_or_default();
     let worst = all.iter().map(|o| o.health).max().max(of_runs).max(of_home).max(of_drives);
@@ -69,6 +70,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
             "waits": waits.iter().map(tapes::wait_json).collect::<Vec<_>>(),
             "tapes_wanted": wanted.iter().map(tapes::wanted_json).collect::<Vec<_>>(),
             "dirty_drives": dirty.iter().map(tapes::dirty_json).collect::<Vec<_>>(),
+            "ill_drives": ill.iter().map(tapes::ill_json).collect::<Vec<_>>(),
             "write_protected": protected.iter().map(tapes::protected_json).collect::<Vec<_>>(),
             "poor_media": poor.iter().map(tapes::poor_json).collect::<Vec<_>>(),
             "media_away": away.iter().map(tapes::away_json).collect::<Vec<_>>(),
@@ -77,7 +79,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
             })).collect::<Vec<_>>(),
         }))?;
     } else {
-        out.text(&first_line(&all, &runs, &ill_home, (&dirty, &protected), worst))?;
+        out.text(&first_line(&all, &runs, &ill_home, (&dirty, &ill, &protected), worst))?;
         if args.plugin {
             out.text(&performance_data(&all, max_age))?;
         }
@@ -94,6 +96,7 @@ fn show(global: &Global, args: &StatusArgs) -> Result<u8, Failure> {
         out.text(&tapes::wait_lines(&waits))?;
         out.text(&tapes::wanted_lines(&wanted))?;
         out.text(&tapes::dirty_lines(&dirty))?;
+        out.text(&tapes::ill_lines(&ill))?;
         out.text(&tapes::protected_lines(&protected))?;
         out.text(&tapes::poor_lines(&poor))?;
         out.text(&tapes::away_lines(&away))?;
@@ -137,7 +140,7 @@ fn first_line(
     all: &[ObjectStatus],
     runs: &[&RefusedNow],
     ill_home: &[String],
-    (dirty, protected): (&[DirtyDrive], &[ProtectedTape]),
+    (dirty, ill, protected): (&[DirtyDrive], &[DriveRecord], &[ProtectedTape]),
     worst: Option<Health>,
 ) -> String {
     let Some(worst) = worst else {
@@ -156,6 +159,11 @@ fn first_line(
         0 => {}
         1 => counts.push("1 drive asks to be cleaned".to_owned()),
         n => counts.push(format!("{n} drives ask to be cleaned")),
+    }
+    match ill.len() {
+        0 => {}
+        1 => counts.push("1 drive is not well".to_owned()),
+        n => counts.push(format!("{n} drives are not well")),
     }
     match protected.len() {
         0 => {}
@@ -266,14 +274,14 @@ mod tests {
     fn the_first_line_is_a_plugins() {
         let all = [object("a|b", Health::Critical, 100), object("it's", Health::Good, 7)];
         assert_eq!(
-            first_line(&all, &[], &[], (&[], &[]), Some(Health::Critical)),
+            first_line(&all, &[], &[], (&[], &[], &[]), Some(Health::Critical)),
             "CAPSTAN CRITICAL - 1 critical, 1 ok: a/b: it is old"
         );
         assert_eq!(
-            first_line(&all[1..], &[], &[], (&[], &[]), Some(Health::Good)),
+            first_line(&all[1..], &[], &[], (&[], &[], &[]), Some(Health::Good)),
             "CAPSTAN OK - 1 ok"
         );
-        assert!(first_line(&[], &[], &[], (&[], &[]), None).starts_with("CAPSTAN UNKNOWN"));
+        assert!(first_line(&[], &[], &[], (&[], &[], &[]), None).starts_with("CAPSTAN UNKNOWN"));
         let data = performance_data(&all, Duration::from_secs(60));
         assert_eq!(data, " | 'a_b age'=100s;;60 'it_s age'=7s;;60");
     }

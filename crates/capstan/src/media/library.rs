@@ -1,7 +1,7 @@
 //! `capstan library`: what is where in a tape library, and tapes from here to there.
 
-use capstan_cell::CellError;
 use capstan_cell::library::{self, DriveStatus, Exported, Inventoried, LibraryStatus, Moved};
+use capstan_cell::{Cell, CellError, DriveRecord};
 use capstan_devices::host::library::Seen;
 use capstan_engine::message::{path_text, shell_word};
 use capstan_idb::{Medium, TapeIs};
@@ -33,10 +33,13 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
         LibraryCommand::Scan { iscsi, json } => return scan(global, iscsi, *json),
         LibraryCommand::Status(of) => {
             let status = library::status(&global.devices, &of.library)?;
+            let mut records = cell.as_ref().map_or(Ok(Vec::new()), Cell::drive_records)?;
+            let name = of.library.resolved().to_string();
+            records.retain(|record| record.library == name);
             if of.json {
-                out.json(&json_of_status(&status))?;
+                out.json(&json_of_status(&status, &records))?;
             } else {
-                out.text(&page(&status))?;
+                out.text(&page(&status, &records))?;
             }
         }
         LibraryCommand::Inventory { of, rescan } => {
@@ -73,6 +76,12 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
                 cell.library_export(&of.library, barcodes, location, &mut |tape| told.tell(tape));
             told.end(done.map(drop))?;
         }
+        LibraryCommand::Disable { of, drive } => {
+            set_in_service(global, &mut out, (of, *drive), false)?
+        }
+        LibraryCommand::Enable { of, drive } => {
+            set_in_service(global, &mut out, (of, *drive), true)?
+        }
         LibraryCommand::Clean { of, drive } => {
             let cleaned = match &cell {
                 Some(cell) => cell.library_clean(&of.library, *drive)?,
@@ -94,6 +103,33 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
         }
     }
     out.finish().map(|()| COMPLETED)
+}
+
+/// Takes a drive out of service, or back into it, and says so.
+fn set_in_service(
+    global: &Global,
+    out: &mut Output,
+    (of, drive): (&OfLibrary, u32),
+    is_in: bool,
+) -> Result<(), Failure> {
+    home::open(global)?.set_drive_in_service(&of.library, drive, is_in)?;
+    if of.json {
+        return out.json(&json!({ "drive": drive, "in_service": is_in }));
+    }
+    let is = if is_in { "in service" } else { "out of service" };
+    out.text(&format!("drive {drive} is {is}\n"))
+}
+
+/// What is on record against a drive, in words; nothing where that is nothing.
+fn on_record(records: &[DriveRecord], drive: u32) -> Option<String> {
+    let record = records.iter().find(|record| record.drive == drive)?;
+    let out = record.out_us.map(|us| format!("out of service since {}", local_time(us)));
+    let ill = record.why_ill().map(|why| {
+        let when = record.ill_us().map_or(String::new(), |us| format!(" at {}", local_time(us)));
+        format!("sessions take it last: it {why}{when}")
+    });
+    let all: Vec<String> = out.into_iter().chain(ill).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 fn scan(global: &Global, hosts: &[String], as_json: bool) -> Result<u8, Failure> {
@@ -151,7 +187,7 @@ fn json_of_seen(s: &Seen) -> Value {
     })
 }
 
-fn page(status: &LibraryStatus) -> String {
+fn page(status: &LibraryStatus, records: &[DriveRecord]) -> String {
     use Align::Left;
     let count = |of: fn(&Place) -> bool, all: u32| {
         let full = status.tapes.iter().filter(|tape| of(&tape.place)).count() as u64;
@@ -182,7 +218,13 @@ fn page(status: &LibraryStatus) -> String {
             d.info.serial.clone().unwrap_or_default(),
             d.info.device.clone().unwrap_or_default(),
             d.info.in_use.clone().unwrap_or_default(),
-            d.info.note.clone().unwrap_or_default(),
+            d.info
+                .note
+                .iter()
+                .cloned()
+                .chain(on_record(records, d.number))
+                .collect::<Vec<_>>()
+                .join("; "),
         ]
     };
     text.push_str(&table(head, status.drives.iter().map(row).collect()));
@@ -202,7 +244,7 @@ fn barcode(tape: &Held) -> String {
     }
 }
 
-fn json_of_status(status: &LibraryStatus) -> Value {
+fn json_of_status(status: &LibraryStatus, records: &[DriveRecord]) -> Value {
     let drives = status.drives.iter().map(|d| {
         json!({
             "drive": d.number,
@@ -213,6 +255,8 @@ fn json_of_status(status: &LibraryStatus) -> Value {
             "device": d.info.device,
             "in_use_by": d.info.in_use,
             "note": d.info.note,
+            "in_service": !records.iter().any(|of| of.drive == d.number && of.out_us.is_some()),
+            "on_record": on_record(records, d.number),
         })
     });
     let tapes = status

@@ -7,6 +7,7 @@ use capstan_tape::vtl::library::{Design, Library};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;
+use crate::gone_media::status;
 use crate::support::{Lab, below, noise, report};
 use crate::tape::{comes_back, library_of};
 
@@ -36,13 +37,19 @@ fn shown(lab: &Lab) -> Value {
     serde_json::from_str(&shown.ok().stdout).unwrap()
 }
 
-/// Nothing is said against the tape, and nothing against what is on it.
-fn nothing_is_noted(lab: &Lab, after: &str) {
+/// Nothing is said against the tape, and nothing against what is on it. So many drives are named.
+fn nothing_is_noted(lab: &Lab, after: &str, drives: usize) {
     let shown = shown(lab);
     assert_eq!(shown["condition"], "good", "{after}: {shown}");
     assert!(shown["state"] != "damaged", "{after}: {shown}");
-    let status = lab.run(["status"]);
-    assert_eq!(status.code, 0, "{after}: {}", status.stdout);
+    are_ill(lab, after, drives);
+}
+
+/// So many drives are named, and nothing else is.
+fn are_ill(lab: &Lab, after: &str, drives: usize) {
+    let (code, status) = status(lab);
+    assert_eq!(code, if drives > 0 { 5 } else { 0 }, "{after}: {status:#}");
+    assert_eq!(status["ill_drives"].as_array().unwrap().len(), drives, "{after}: {status:#}");
 }
 
 #[test]
@@ -59,10 +66,10 @@ fn a_tape_is_read_in_another_drive_where_one_fails_again_and_again() {
             drives.iter().any(|d| d["drive"] == 2 || d["name"].to_string().contains('2')),
             "{done}"
         );
-        nothing_is_noted(&lab, "restore");
+        nothing_is_noted(&lab, "restore", 1);
         fail(&dir, FROM, &faults);
         lab.run(["verify", "t"]).ok();
-        nothing_is_noted(&lab, "verify");
+        nothing_is_noted(&lab, "verify", 1);
     }
 }
 
@@ -94,7 +101,7 @@ fn a_drive_that_fails_says_nothing_of_the_tape_in_it() {
         if command.starts_with("drill") {
             lab.run(command.split(' ')).ok();
         }
-        nothing_is_noted(&lab, command);
+        nothing_is_noted(&lab, command, 0);
     }
     // Nor is there a copy that lacks what the drive did not give.
     let copied = lab.run(["copy", "t", "--to", "copies", "--json"]);
@@ -141,7 +148,6 @@ fn failing_drives_say_nothing_of_the_tapes_of_an_array() {
     for drive in [1, 2] {
         Library::open(&dir).unwrap().plan_faults(Some(drive), "").unwrap();
     }
-    let status = lab.run(["status"]);
-    assert_eq!(status.code, 0, "{}", status.stdout);
+    are_ill(&lab, "restore", 2);
     comes_back(&lab, "t", &lab.path("tree"));
 }

@@ -54,6 +54,7 @@ mod hangs;
 mod healing;
 mod hosts;
 mod idb;
+mod ill_drives;
 mod import_beside;
 mod import_past;
 mod incomplete;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Cell;
 use crate::drives::library::{self, Cleaned};
+use crate::drives::on_record;
 use crate::drives::uses::Uses;
 use crate::error::{CellError, Result, chain};
 use crate::media::DRIVES_MAX;
@@ -64,12 +65,16 @@ impl Cell {
         for drive in drives.iter().chain(&left) {
             let Some(other) = drive.read_by else { continue };
             let tape = drive.tape.as_deref().unwrap_or_default();
-            let text = format!("it could not read tape {tape}, which drive {other} reads");
+            let text = format!("it had errors with tape {tape}, and drive {other} has none");
             let one = (drive.name.as_str(), text);
             if !said.contains(&one) {
                 log.say(Code::DriveSuspect, "media agent", one.0, one.1.clone());
                 said.push(one);
             }
+        }
+        let all: Vec<DriveSession> = drives.iter().chain(&left).cloned().collect();
+        if let Err(e) = self.judge_drives(&all, log) {
+            log.say(Code::DriveSuspect, "cell", "drives", chain(&e));
         }
         let mut cleaned: Vec<&Mount> = Vec::new();
         for drive in drives.iter().filter(|d| !d.alerts.iter().any(|a| a.wants_cleaning)) {
@@ -130,6 +135,7 @@ impl Cell {
 
     fn note_cleaned(&self, library: &str, drive: u32, by: &Cleaned) -> Result<()> {
         self.idb.remove_setting(&format!("{DIRTY}{library}#{drive}"))?;
+        on_record::forget(&self.idb, library, drive)?;
         let used = self.uses_of(library, &by.barcode)?.used.saturating_add(1);
         let json = serde_json::to_string(&Uses { used, left: by.left }).unwrap_or_default();
         Ok(self.idb.put_setting(&format!("{USED}{library}#{}", by.barcode), &json)?)

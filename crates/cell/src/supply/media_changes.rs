@@ -106,6 +106,7 @@ impl Cell {
             };
             let is_full = matches!(why, WriteError::Full { .. });
             let (of, why) = (WriteFailure::of(why), chain(why));
+            let place = failed.first().map_or(String::new(), |id| cell.failed_in(*id));
             let reason = |id: &MediumId| (*id, Why::ended(is_full, &why));
             moves.0.lock().failed.extend(failed.iter().map(reason));
             let supply = supply.clone().but(moves.0.lock().failed.clone());
@@ -119,7 +120,7 @@ impl Cell {
                         _ => (
                             Code::MediumFailed,
                             format!(
-                                "writing to medium '{failed}' failed, and '{label}' goes on: {why}"
+                                "writing to medium '{failed}'{place} failed, and '{label}' goes on: {why}"
                             ),
                         ),
                     };

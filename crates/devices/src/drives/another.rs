@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use capstan_tape::{Changer, DriveSession, TapeError, leaving};
 
+use super::doubts::{SUSPECT, on_record};
 use super::fitting::Fitting;
 use super::loaded::LoadedDrive;
 use super::mount::Tape;
 use super::moves::{Another, Left};
+use crate::state::ledger::DriveOnRecord;
 
-/// A drive that could not read so many tapes, which others read, is given no more of them.
-const SUSPECT: usize = 2;
 /// How often it is looked whether one is.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -60,8 +60,7 @@ impl Tape {
         };
         let Some(barcode) = self.barcode() else { return Another::None };
         // Another drive would synchronise without an error what only this one has in its buffer.
-        let is_written = self.pinned.load(Relaxed) && (unsynced || self.moves.stays.load(Relaxed));
-        if is_written || self.drive.is_some() {
+        if self.is_written(unsynced) || self.drive.is_some() {
             return Another::None;
         }
         if self.has_been_tried(number) {
@@ -107,15 +106,36 @@ impl Tape {
             || unread_in.len() > 1 && is_good(&number)
     }
 
-    /// Whether a drive could not read several tapes, which others read.
+    /// Whether a drive could not read or write several tapes, which others can: in this session, or by what is on record.
     fn is_suspect(&self, number: u32) -> bool {
+        let is_it = |of: &DriveOnRecord| of.drive == number && of.is_suspect;
+        self.is_suspect_now(number) || self.drives_on_record().iter().any(is_it)
+    }
+
+    /// Whether a drive could not do that in this session.
+    fn is_suspect_now(&self, number: u32) -> bool {
         self.tapes.doubts.of(&self.library, number) >= SUSPECT
+    }
+
+    /// Drives that somebody took out of service; none where one was named.
+    fn out_of_service(&self) -> Vec<u32> {
+        let mut all = self.drives_on_record();
+        all.retain(|of| of.is_out && self.drive.is_none());
+        all.iter().map(|of| of.drive).collect()
+    }
+
+    /// What is on record against the drives of its library.
+    fn drives_on_record(&self) -> Vec<DriveOnRecord> {
+        self.tapes.state.ledger.drives_on_record(&self.library)
     }
 
     /// The drives that are to try it, each with who has it. Those of which ill is known try it where there are no others.
     fn other_drives(&self, library: &mut dyn Changer, fits: &Fitting) -> Vec<(u32, Holder)> {
         let (failed, tried) = (self.failed_drives(), self.moves.tried.lock().clone());
-        let may = |n: &u32| !failed.contains(n) && !tried.contains(n) && fits.takes(*n);
+        let out = self.out_of_service();
+        let may = |n: &u32| {
+            !failed.contains(n) && !tried.contains(n) && !out.contains(n) && fits.takes(*n)
+        };
         let drives: Vec<u32> = (1..=library.elements().drives).filter(may).collect();
         let with = |library: &mut dyn Changer, n: u32| Some((n, self.holder(library, n)?));
         let mut others: Vec<_> = drives.iter().filter_map(|n| with(library, *n)).collect();
@@ -215,7 +235,7 @@ impl Tape {
         let Left { drive, session, .. } = *left;
         let read_by = other.filter(|other| *other != drive);
         if let Some(barcode) = self.barcode().filter(|_| read_by.is_some()) {
-            self.tapes.doubts.note(&self.library, drive, barcode);
+            self.tapes.doubts.note_unread(&self.library, drive, barcode);
         }
         self.tapes.note_session(DriveSession { read_by, ..session });
     }
@@ -229,9 +249,12 @@ impl Tape {
         TapeError::Untried { drive, what, why }
     }
 
-    /// Drives that come last for it, the worst last: those that could not read other tapes, that failed, that could not read this one.
+    /// Drives that come last for it, the worst last: those against which something is on record, that could not read or write other
+    /// tapes, that failed, that could not read this one.
     pub(super) fn come_last(&self) -> Vec<u32> {
-        let mut all = self.tapes.doubts.all(&self.library);
+        let barcode = self.barcode().unwrap_or_default();
+        let mut all = on_record(&self.drives_on_record(), barcode);
+        all.extend(self.tapes.doubts.all(&self.library));
         all.extend(self.failed_drives());
         all.extend(self.moves.unread_in.lock().iter());
         let last: Vec<u32> = all
@@ -243,15 +266,16 @@ impl Tape {
         last
     }
 
-    /// Drives that it is not brought to: those that could not read what is wanted just now, and those that could not read several
-    /// tapes, as long as there is another one.
+    /// Drives that it is not brought to: those that could not read what is wanted just now, those that are out of service, and those that
+    /// could not read or write several tapes, as long as there is another one.
     pub(super) fn shunned(&self, library: &mut dyn Changer, fits: &Fitting) -> Vec<u32> {
         let mut shunned = self.moves.tried.lock().clone();
+        shunned.extend(self.out_of_service());
         if self.drive.is_some() || self.moves.is_in_vain.load(Relaxed) {
             return shunned;
         }
         let mut suspect = self.tapes.doubts.all(&self.library);
-        suspect.retain(|n| self.is_suspect(*n));
+        suspect.retain(|n| self.is_suspect_now(*n));
         if suspect.is_empty() {
             return shunned;
         }

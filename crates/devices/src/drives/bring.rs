@@ -61,6 +61,8 @@ pub(crate) struct Bringing<'a> {
     pub kept: Option<&'a Kept>,
     /// The drives that take it.
     pub fits: &'a Fitting,
+    /// Gets to know of a drive that fails as it is opened.
+    pub note_dead: &'a dyn Fn(u32, &TapeError),
 }
 
 impl Bringing<'_> {
@@ -119,6 +121,7 @@ impl Bringing<'_> {
         }
         if let Place::Drive(n) = here.place
             && (self.shunned.contains(&n)
+                || self.drive.is_some_and(|drive| drive != n)
                 || self.failed.contains(&n) && self.has_another(library, n))
         {
             let _claim = self.claim(library, n)?;
@@ -132,6 +135,7 @@ impl Bringing<'_> {
             let _claim = self.claim(library, n)?;
             match library.open_drive(n) {
                 Err(e) if e.blames_drive() && self.drive.is_none() => {
+                    (self.note_dead)(n, &e);
                     // Where it comes out, another drive may read it.
                     if put_away(library, n, &here, &held).is_err() {
                         return Err(e);
@@ -179,7 +183,13 @@ impl Bringing<'_> {
                 // What goes wrong from here on goes wrong with the tape in this drive.
                 Ok(()) => {
                     self.ledger.note_loaded(self.of, self.barcode);
-                    return Ok((n, library.open_drive(n)?));
+                    let opened = library.open_drive(n);
+                    if let Err(e) = &opened
+                        && e.blames_drive()
+                    {
+                        (self.note_dead)(n, e);
+                    }
+                    return Ok((n, opened?));
                 }
                 Err(TapeError::Busy { holder, .. }) => holders.push(holder),
                 Err(e) if e.blames_drive() => offline = Some(e),
@@ -201,6 +211,7 @@ impl Bringing<'_> {
         let may = |n: &u32| {
             *n != failed
                 && !self.failed.contains(n)
+                && !self.shunned.contains(n)
                 && !self.ours.contains(n)
                 && self.fits.takes(*n)
         };
@@ -401,7 +412,8 @@ mod tests {
         static FITS: Fitting = Fitting::any();
         let (ours, failed, shunned) = (Vec::new(), Vec::new(), Vec::new());
         let (ledger, of, fits, drive) = (&LEDGER, &OF, &FITS, None);
-        Bringing { ledger, of, barcode, drive, ours, failed, shunned, kept, fits }
+        let note_dead = &|_: u32, _: &TapeError| {};
+        Bringing { ledger, of, barcode, drive, ours, failed, shunned, kept, fits, note_dead }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct LoadedDrive {
     again: Again,
     /// Something may be in the drive's buffer that is not on the tape.
     is_unsynced: bool,
+    /// Something was written, and is on the tape.
+    has_written: bool,
 }
 
 /// A block that cannot be read is read again so often, each time after the drive went there anew: a speck of dust may be gone, and the
@@ -110,6 +112,7 @@ impl LoadedDrive {
             contradiction,
             again,
             is_unsynced: false,
+            has_written: false,
         }
     }
 
@@ -340,7 +343,7 @@ impl LoadedDrive {
     /// Brings all that was written to the tape.
     pub fn sync(&mut self) -> Result<(), TapeError> {
         self.drive.sync()?;
-        self.is_unsynced = false;
+        self.has_written |= std::mem::take(&mut self.is_unsynced);
         Ok(())
     }
 
@@ -422,6 +425,7 @@ impl LoadedDrive {
             alerts: self.drive.alerts(),
             contradiction: self.contradiction.take(),
             read_by: None,
+            has_written: self.has_written,
         }
     }
 }

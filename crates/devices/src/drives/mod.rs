@@ -3,12 +3,13 @@
 //! [`Tapes`] are those that a host uses. [`mount`] gets a tape into a drive when it is first needed: [`bring`] has the robot bring it to a
 //! drive that [fits](`fitting`), or [`by_hand`] waits until somebody has put it into a drive that stands alone. A [loaded drive](`loaded`)
 //! is a drive with a tape in it, which has what [`passed`] by; several who read stay [`abreast`]. If a drive cannot read a tape,
-//! [`another`] one tries; [`moves`] knows which drives could not read which tapes.
+//! [`another`] one tries. [`moves`] knows in which drives a tape was, [`doubts`] what is known against drives.
 
 mod abreast;
 mod another;
 mod bring;
 mod by_hand;
+pub(crate) mod doubts;
 pub(crate) mod fitting;
 mod inside;
 pub(crate) mod loaded;
@@ -18,6 +19,7 @@ mod nameless;
 pub(crate) mod passed;
 
 pub use by_hand::Wanted;
+pub use doubts::SUSPECT;
 pub(crate) use inside::InDrive;
 pub use mount::{Tape, Trial};
 pub use nameless::nameless;
@@ -34,8 +36,8 @@ use capstan_tape::changer::Held;
 use capstan_tape::{DriveSession, TapeError};
 use parking_lot::Mutex;
 
+use self::doubts::Doubts;
 use self::loaded::LoadedDrive;
-use self::moves::Doubts;
 use crate::address::{Address, LibraryName, TapeAddress};
 use crate::state::HostState;
 
@@ -62,10 +64,8 @@ pub(crate) struct Tapes {
     /// Counts uses of tapes: the one that was used last longest ago makes room for others. An array's are used by turns, and would
     /// take the drives from each other.
     pub(crate) uses: AtomicU64,
-    /// Drives that failed while a tape was read in them: other ones come first.
-    pub(crate) failed: Mutex<Vec<(LibraryName, u32)>>,
-    /// Drives that could not read tapes which others read.
-    doubts: Doubts,
+    /// What is known against drives: other ones come first.
+    pub(crate) doubts: Doubts,
     inventories: Mutex<Inventories>,
     /// What drives did since they were opened, of tapes that were read and given up.
     past: Mutex<Vec<DriveSession>>,
@@ -79,7 +79,6 @@ impl Tapes {
             all: Mutex::default(),
             loading: Mutex::default(),
             uses: AtomicU64::default(),
-            failed: Mutex::default(),
             doubts: Doubts::default(),
             inventories: Mutex::default(),
             past: Mutex::default(),
@@ -135,6 +134,14 @@ impl Tapes {
     /// Gives back the drives of all tapes that are not used just now.
     pub(crate) fn give_back_idle(&self) {
         self.all().iter().for_each(|tape| tape.give_back(true));
+    }
+
+    /// Gives back the drives of a library's tapes that were written and are no more: the next one is better off there than in a drive
+    /// against which something is known.
+    fn give_back_left(&self, library: &LibraryName) {
+        let mut left = self.all();
+        left.retain(|tape| tape.library == *library && tape.moves.is_left());
+        left.iter().for_each(|tape| tape.give_back(false));
     }
 
     /// Whether the host writes with every drive of a library: there is none to wait for.

@@ -88,6 +88,8 @@ pub struct Tape {
     patient: AtomicBool,
     /// Its drive failed, or was lost, while it was written.
     lost: AtomicBool,
+    /// It was noted that its drive did not write it.
+    pub(super) unwritten: AtomicBool,
     /// What is known of drives that could not read it.
     pub(crate) moves: Moves,
     /// How many try whether it will do.
@@ -143,6 +145,7 @@ impl Tape {
             pinned: AtomicBool::new(false),
             patient: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            unwritten: AtomicBool::new(false),
             moves: Moves::default(),
             trials: AtomicU64::new(0),
             only_read: AtomicBool::new(false),
@@ -234,8 +237,9 @@ impl Tape {
     pub fn unpin(&self) {
         self.moves.leave();
         self.pinned.store(false, Release);
-        // Whoever uses it next looks where it is: it may lie in its slot again.
-        if self.lost.swap(false, AcqRel)
+        // Whoever uses it next looks where it is: it may lie in its slot again, or be for another drive.
+        let has_fault = self.unwritten.swap(false, Relaxed);
+        if (self.lost.swap(false, AcqRel) || has_fault)
             && let Some(mut loaded) = self.loaded.try_lock()
         {
             *loaded = None;
@@ -274,6 +278,9 @@ impl Tape {
             };
             let mut done = self.once(loaded, &mut work);
             let was_at_work = at_work.is_some();
+            if let (Err(e), Some(drive)) = (&done, at_work.flatten()) {
+                self.note_fault(drive, loaded.as_ref(), e);
+            }
             match (&done, left.take()) {
                 (Err(e @ (TapeError::Medium { .. } | TapeError::BadTape { .. })), before)
                     if was_at_work =>
@@ -300,14 +307,9 @@ impl Tape {
             let is_again = tries < TRIES_IN_DRIVES
                 && loaded.is_none()
                 && done.as_ref().is_err_and(TapeError::blames_drive)
-                && (at_work.is_some() || tries > 0);
+                && (at_work.is_some() || tries > 0 || self.moves.has_died.swap(false, Relaxed));
             if !is_again {
                 return done;
-            }
-            if let Some(drive) = at_work.flatten() {
-                let mut failed = self.tapes.failed.lock();
-                failed.retain(|(library, of)| (library, *of) != (&self.library, drive));
-                failed.push((self.library.clone(), drive));
             }
             tries += 1;
         }
@@ -329,16 +331,20 @@ impl Tape {
         };
         if loaded.as_mut().is_some_and(LoadedDrive::has_read_again) {
             let medium = self.wanted.as_ref().map(|wanted| wanted.medium);
-            self.tapes.state.ledger.note_read_again(medium, self.library(), self.barcode());
+            let drive = loaded.as_ref().and_then(LoadedDrive::drive_number);
+            let at = (self.barcode(), drive);
+            self.tapes.state.ledger.note_read_again(medium, self.library(), at);
         }
         let is_empty = matches!(done, Err(TapeError::NoTape { .. }));
         // Whoever needs the tape next may find it another drive. Not while it is written: another drive would synchronise without
         // an error what only this one had in its buffer. A drive without a tape has nothing in it.
         let failed = done.as_ref().is_err_and(TapeError::blames_drive);
-        if failed && self.pinned.load(Relaxed) {
+        let is_unsynced = loaded.as_ref().is_some_and(LoadedDrive::is_unsynced);
+        let is_written = self.is_written(is_unsynced);
+        if failed && is_written {
             self.lost.store(true, Release);
         }
-        if is_empty || failed && !self.pinned.load(Relaxed) {
+        if is_empty || failed && !is_written {
             *loaded = None;
         }
         done
@@ -449,15 +455,32 @@ impl Tape {
     ) -> Result<LoadedDrive, TapeError> {
         if let Some(barcode) = &self.barcode {
             let begun = Instant::now();
+            let failed = self.come_last();
+            if !failed.is_empty() {
+                self.tapes.give_back_left(&self.library);
+            }
             let ours = if self.drive.is_none() { self.drives_of_others() } else { Vec::new() };
             let of = &self.library;
             let fits = &Fitting::of(library, barcode, self.pinned.load(Relaxed));
-            // Who writes is not sent from a drive to another by what happened to who reads.
-            let failed = if self.pinned.load(Relaxed) { Vec::new() } else { self.come_last() };
+            self.moves.has_one_drive.store(library.elements().drives < 2, Relaxed);
             let shunned = self.shunned(library, fits);
             let (ledger, drive) = (&self.tapes.state.ledger, self.drive);
-            let bringing =
-                Bringing { ledger, of, barcode, drive, ours, failed, shunned, kept, fits };
+            let note_dead = &|number: u32, e: &TapeError| {
+                self.note_fault(number, None, e);
+                self.moves.has_died.store(!self.drive_is_the_one(), Relaxed);
+            };
+            let bringing = Bringing {
+                ledger,
+                of,
+                barcode,
+                drive,
+                ours,
+                failed,
+                shunned,
+                kept,
+                fits,
+                note_dead,
+            };
             let (number, drive) = bringing.bring(library)?;
             self.moves.is_in(Some(number));
             ledger.note_tab(of, barcode, drive.is_write_protected());
@@ -472,10 +495,9 @@ impl Tape {
         }
     }
 
-    /// Drives of the library that failed while a tape was read in them, the last one last.
+    /// Drives of the library that failed, the last one last.
     pub(super) fn failed_drives(&self) -> Vec<u32> {
-        let of = |(library, drive): &(_, u32)| (*library == self.library).then_some(*drive);
-        self.tapes.failed.lock().iter().filter_map(of).collect()
+        self.tapes.doubts.failed(&self.library)
     }
 
     /// Drives of the library that the host has for other tapes, as far as these are not just used: nobody has to ask for them.

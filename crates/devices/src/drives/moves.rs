@@ -1,4 +1,4 @@
-//! What is known of drives that could not read tapes, and of the drives in which a tape was.
+//! What is known of the drives in which a tape was.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -6,39 +6,8 @@ use std::time::{Duration, Instant};
 use capstan_tape::{DriveSession, TapeError};
 use parking_lot::Mutex;
 
-use crate::address::LibraryName;
-
 /// A tape of this host that was not used for so long is read no more, or by nobody who cannot wait for its drive.
 const IDLE: Duration = Duration::from_secs(2);
-
-/// Drives that could not read tapes which others read: by library and number, with the tape.
-#[derive(Default)]
-pub(crate) struct Doubts(Mutex<Vec<(LibraryName, u32, String)>>);
-
-impl Doubts {
-    pub(super) fn note(&self, library: &LibraryName, drive: u32, barcode: &str) {
-        let of = (library.clone(), drive, barcode.to_owned());
-        let mut all = self.0.lock();
-        if !all.contains(&of) {
-            all.push(of);
-        }
-    }
-
-    /// No drive could read that tape.
-    pub(super) fn take_back(&self, library: &LibraryName, barcode: &str) {
-        self.0.lock().retain(|(of, _, tape)| (of, tape.as_str()) != (library, barcode));
-    }
-
-    /// How many tapes a drive could not read.
-    pub(super) fn of(&self, library: &LibraryName, drive: u32) -> usize {
-        self.0.lock().iter().filter(|(of, n, _)| (of, *n) == (library, drive)).count()
-    }
-
-    /// The drives of a library that could not read some tape.
-    pub(super) fn all(&self, library: &LibraryName) -> Vec<u32> {
-        self.0.lock().iter().filter(|(of, ..)| of == library).map(|(_, n, _)| *n).collect()
-    }
-}
 
 /// What is known of the drives in which a tape was.
 #[derive(Default)]
@@ -57,6 +26,12 @@ pub(crate) struct Moves {
     pub(super) drive: AtomicU32,
     /// It is a part of an array.
     pub(super) is_member: AtomicBool,
+    /// All of it is written anew, and nothing that one drive has of it is needed in another.
+    pub(super) begins: AtomicBool,
+    /// A drive failed as it was opened with it.
+    pub(super) has_died: AtomicBool,
+    /// Its library has one drive.
+    pub(super) has_one_drive: AtomicBool,
     /// When it was used last, in milliseconds since it was first.
     used_ms: AtomicU64,
     begun: Mutex<Option<Instant>>,
@@ -86,8 +61,13 @@ impl Moves {
         self.is_left.store(true, Relaxed);
     }
 
+    /// Whether it was written, and nobody used it since.
+    pub(super) fn is_left(&self) -> bool {
+        self.is_left.load(Relaxed)
+    }
+
     pub(super) fn is_idle(&self) -> bool {
-        if self.is_left.load(Relaxed) {
+        if self.is_left() {
             return true;
         }
         let begun = *self.begun.lock();
@@ -110,6 +90,11 @@ impl Moves {
     /// It is a part of an array.
     pub fn is_of_array(&self) {
         self.is_member.store(true, Relaxed);
+    }
+
+    /// All of it is written anew, in one go: another drive can do that from its begin.
+    pub fn begins(&self, does: bool) {
+        self.begins.store(does, Relaxed);
     }
 
     /// It is opened to be written, and nothing is written yet.

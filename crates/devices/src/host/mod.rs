@@ -21,7 +21,7 @@ use crate::drives::{Tapes, nameless};
 use crate::error::io_error;
 use crate::scsi::Reconnects;
 use crate::state::HostState;
-use crate::state::ledger::Keep;
+use crate::state::ledger::{Keep, Recorded};
 use crate::state::operator::OperatorRequests;
 use crate::state::queue::Queue;
 use crate::state::shared::Common;
@@ -91,6 +91,11 @@ impl DeviceHost {
     /// Says who keeps what happens to its tapes. The first one stays.
     pub fn keep_with(&self, keep: Box<Keep>) {
         self.state().ledger.keep_with(keep);
+    }
+
+    /// Says who knows what is on record against drives. The first one stays.
+    pub fn doubt_drives_by(&self, recorded: Box<Recorded>) {
+        self.state().ledger.doubt_drives_by(recorded);
     }
 
     /// Makes the contents key of a medium's key record known to all who read and write its tapes at this host.

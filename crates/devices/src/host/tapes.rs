@@ -11,6 +11,7 @@ use super::DeviceHost;
 use crate::address::{Address, LibraryName, TapeAddress};
 use crate::drives::loaded::LoadedDrive;
 use crate::drives::{Tape, Trial};
+use crate::state::ledger::DriveFault;
 
 impl DeviceHost {
     /// What lies in a library, by place, as it was at most two seconds ago.
@@ -63,6 +64,21 @@ impl DeviceHost {
     /// What those drives did that could not read a tape, which another one reads, since that was asked.
     pub fn take_suspects(&self) -> Vec<DriveSession> {
         self.tapes().take_suspects()
+    }
+
+    /// What drives did not do, since that was asked last.
+    pub fn take_drive_faults(&self) -> Vec<DriveFault> {
+        self.tapes().doubts.take_faults()
+    }
+
+    /// What the drive did not do in which a tape was last, as it was written.
+    pub fn drive_fault_of(&self, tape: &TapeAddress) -> Option<DriveFault> {
+        self.tapes().doubts.fault_of(&tape.resolved())
+    }
+
+    /// Whether a drive could do all that it was to do for this host.
+    pub fn is_drive_sound(&self, library: &LibraryName, drive: u32) -> bool {
+        self.tapes().doubts.is_sound(&library.resolved(), drive)
     }
 
     /// Takes the tape out of a drive that stands alone; the host gives the drive up, if it does not write there.

@@ -38,6 +38,8 @@ pub enum Event {
         /// What it holds and what is left of that, in bytes, where the drive knows both.
         room: Option<(u64, u64)>,
     },
+    /// The drive in which it was failed.
+    DriveFailed(DriveFault),
     /// Something on it could not be read at first, and was at a later try.
     ReadAgain {
         /// The medium on it, where that is known.
@@ -46,20 +48,85 @@ pub enum Event {
         library: LibraryName,
         /// What is on its sticker, where there is a robot that reads it.
         barcode: Option<String>,
+        /// The number of the drive that it is in, in its library.
+        drive: Option<u32>,
     },
+}
+
+/// What a drive of a library did not do for this host. Of drives that are the only ones of their libraries nothing is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriveFault {
+    /// Its library.
+    pub library: LibraryName,
+    /// Its number there, from 1.
+    pub drive: u32,
+    /// The tape that was in it.
+    pub tape: String,
+    /// Whether that was written; else it was read.
+    pub is_written: bool,
+    /// Whether the drive failed; else it could not write the tape.
+    pub is_failure: bool,
+    /// What it said.
+    pub what: String,
+}
+
+impl DriveFault {
+    /// `drive 1 of vtape:/v`
+    pub fn drive_name(&self) -> String {
+        format!("drive {} of {}", self.drive, self.library)
+    }
+
+    /// Whether it is of that drive.
+    pub(crate) fn is_of(&self, library: &LibraryName, drive: u32) -> bool {
+        (&self.library, self.drive) == (library, drive)
+    }
+}
+
+/// What is on record against a drive of a library.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DriveOnRecord {
+    /// Its number, from 1.
+    pub drive: u32,
+    /// Whether it failed, and nothing says that it is well again.
+    pub has_failed: bool,
+    /// Whether it could not read or write several tapes, which others can.
+    pub is_suspect: bool,
+    /// Whether somebody took it out of service.
+    pub is_out: bool,
+    /// Tapes that it could not read or write.
+    pub tapes: Vec<String>,
 }
 
 /// Who keeps it.
 pub type Keep = dyn Fn(Event) + Send + Sync;
+/// Who knows what is on record against the drives of a library.
+pub type Recorded = dyn Fn(&LibraryName) -> Vec<DriveOnRecord> + Send + Sync;
 
-/// What happens to the tapes of a host, for who keeps it.
+/// What happens to the tapes of a host, for who keeps it, and what that one has on record of its drives.
 #[derive(Default)]
-pub(crate) struct Ledger(OnceLock<Box<Keep>>);
+pub(crate) struct Ledger(OnceLock<Box<Keep>>, OnceLock<Box<Recorded>>);
 
 impl Ledger {
     /// Says who keeps it. The first one stays.
     pub fn keep_with(&self, keep: Box<Keep>) {
         let _ = self.0.set(keep);
+    }
+
+    /// Says who knows what is on record against drives. The first one stays.
+    pub fn doubt_drives_by(&self, recorded: Box<Recorded>) {
+        let _ = self.1.set(recorded);
+    }
+
+    /// What is on record against the drives of a library.
+    pub(crate) fn drives_on_record(&self, library: &LibraryName) -> Vec<DriveOnRecord> {
+        self.1.get().map_or_else(Vec::new, |recorded| recorded(library))
+    }
+
+    /// A drive failed. That it could not write a tape is for who judges the tape.
+    pub(crate) fn note_fault(&self, fault: &DriveFault) {
+        if fault.is_failure {
+            self.note(|| Event::DriveFailed(fault.clone()));
+        }
     }
 
     fn note(&self, event: impl FnOnce() -> Event) {
@@ -70,7 +137,7 @@ impl Ledger {
 
     #[cfg(test)]
     pub(crate) const fn kept_by_nobody() -> Self {
-        Self(OnceLock::new())
+        Self(OnceLock::new(), OnceLock::new())
     }
 
     pub(crate) fn note_loaded(&self, library: &LibraryName, barcode: &str) {
@@ -85,9 +152,10 @@ impl Ledger {
         &self,
         medium: Option<MediumId>,
         library: &LibraryName,
-        barcode: Option<&str>,
+        (barcode, drive): (Option<&str>, Option<u32>),
     ) {
         self.note(|| Event::ReadAgain {
+            drive,
             medium,
             library: library.clone(),
             barcode: barcode.map(str::to_owned),

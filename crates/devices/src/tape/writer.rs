@@ -217,7 +217,8 @@ pub(super) fn write_header(tape: &Tape, header: &MediumHeader) -> Result<(), Dev
     let block = encode_record(BlockKind::MediumHeader, segment, BlockIndex(0), header, length)
         .map_err(|source| DeviceError::Medium { path: tape.name(), source })?;
     let begin = Spot { file: HEADER_FILE, ..Spot::BEGIN };
-    tape.with(|loaded| {
+    tape.moves.begins(true);
+    let written = tape.with(|loaded| {
         if header.is_drive_encrypted() {
             loaded.check_encrypts()?;
         }
@@ -226,8 +227,9 @@ pub(super) fn write_header(tape: &Tape, header: &MediumHeader) -> Result<(), Dev
         loaded.write(begin, &block)?;
         loaded.mark(Spot { block: 1, object: None, ..begin })?;
         loaded.sync()
-    })?;
-    Ok(())
+    });
+    tape.moves.begins(false);
+    Ok(written?)
 }
 
 impl Device for TapeDevice {

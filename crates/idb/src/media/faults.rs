@@ -29,6 +29,16 @@ impl Idb {
         })
     }
 
+    /// Takes back one error of a medium, which was none of its own. Damage stays.
+    pub fn take_back_error(&self, medium: MediumId) -> Result<()> {
+        self.write(format_args!("record medium {}", medium.short()), async |conn| {
+            let sql = "UPDATE media_management SET errors = errors - 1 WHERE medium_id = $1 \
+                       AND errors > CASE WHEN damaged_us IS NULL THEN 0 ELSE 1 END";
+            sql::query(sql).bind(medium.to_string()).execute(conn).await?;
+            Ok(())
+        })
+    }
+
     /// Takes back all errors of a medium that has no damage.
     pub fn forgive_errors(&self, medium: MediumId) -> Result<()> {
         self.write(format_args!("record medium {}", medium.short()), async |conn| {

@@ -60,6 +60,19 @@ Example:
 
 Takes the first cleaning tape of the library (its barcode begins with CLN) that is not used up, and puts it back.";
 
+const AFTER_DISABLE: &str = "\
+Example:
+  capstan library disable scsi:/dev/sg3 drive:1
+
+No session brings a tape to that drive, unless it was told to take it (`?drive=1`). What is written in it now goes on.
+`capstan library status` shows it. One drive of each library stays in service.";
+const AFTER_ENABLE: &str = "\
+Example:
+  capstan library enable scsi:/dev/sg3 drive:1
+
+Say that a drive was mended, too: sessions take a drive that failed, or that could not write several tapes, behind all
+others, until one works in it or it is cleaned.";
+
 /// The commands of `library`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = AFTER)]
@@ -138,6 +151,26 @@ pub enum LibraryCommand {
         /// Where they go [default: where --eject-to was to bring them, or the vault of their pool]
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         location: String,
+    },
+    /// Take a drive out of service
+    #[command(after_help = AFTER_DISABLE)]
+    Disable {
+        /// The library.
+        #[command(flatten)]
+        of: OfLibrary,
+        /// The drive
+        #[arg(value_name = "DRIVE", value_parser = drive)]
+        drive: u32,
+    },
+    /// Take a drive back into service, and forget what is on record against it
+    #[command(after_help = AFTER_ENABLE)]
+    Enable {
+        /// The library.
+        #[command(flatten)]
+        of: OfLibrary,
+        /// The drive
+        #[arg(value_name = "DRIVE", value_parser = drive)]
+        drive: u32,
     },
     /// Clean a drive with a cleaning tape of the library
     #[command(after_help = AFTER_CLEAN)]

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use capstan_cell::stage::PoorMedium;
-use capstan_cell::{AwayMedium, DirtyDrive, ProtectedTape, TapeWanted, WaitNow, WaitingSession};
+use capstan_cell::{
+    AwayMedium, DirtyDrive, DriveRecord, ProtectedTape, TapeWanted, WaitNow, WaitingSession,
+};
 use capstan_engine::message::{path_text, shell_word};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -120,6 +122,42 @@ pub fn dirty_json(d: &DirtyDrive) -> Value {
         "drive": d.drive,
         "asked": Timestamp::from_microsecond(d.asked_us).ok().map(|t| t.to_string()),
         "why": d.why,
+    })
+}
+
+/// A line per drive that failed, or that is suspect.
+pub fn ill_lines(ill: &[DriveRecord]) -> String {
+    let mut text = String::new();
+    for of in ill {
+        let to_do = match of.failed {
+            Some(_) => "see to its power and its cables",
+            None => "clean it, and have it looked at if that does not help",
+        };
+        let why = of.why_ill().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "Drive {} of {} {}{}: sessions take it last; {to_do}, then `capstan library enable {} drive:{}`, or take it out of service \
+             with `capstan library disable`",
+            of.drive,
+            path_text(of.library.as_bytes()),
+            path_text(why.split("; ").next().unwrap_or_default().as_bytes()),
+            of.ill_us().map_or(String::new(), |us| format!(", at {}", local_time(us))),
+            shell_word(&of.library),
+            of.drive
+        );
+    }
+    text
+}
+
+/// The same as JSON.
+pub fn ill_json(of: &DriveRecord) -> Value {
+    let is = if of.failed.is_some() { "failed" } else { "suspect" };
+    json!({
+        "library": of.library,
+        "drive": of.drive,
+        "is": is,
+        "since": of.ill_us().and_then(|us| Timestamp::from_microsecond(us).ok()).map(|t| t.to_string()),
+        "why": of.why_ill(),
     })
 }
 

@@ -209,8 +209,17 @@ impl Cell {
                     .then(|| self.open_to(to, &going_on, &passed, observer));
                 match &next {
                     Some(Ok(next)) => {
-                        let code = if full { Code::Adapted } else { Code::MediumFailed };
-                        let text = format!("'{}' goes on: {}", next.medium.label, chain(e));
+                        let (label, why) = (&next.medium.label, chain(e));
+                        let (code, text) = match full {
+                            true => (Code::Adapted, format!("'{label}' goes on: {why}")),
+                            false => {
+                                let place = self.failed_in(last.medium);
+                                let text = format!(
+                                    "writing to it{place} failed, and '{label}' goes on: {why}"
+                                );
+                                (Code::MediumFailed, text)
+                            }
+                        };
                         log.say(code, "media agent", &last.label, text);
                     }
                     other => {

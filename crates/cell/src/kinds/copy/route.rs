@@ -188,8 +188,17 @@ impl Cell {
             let next = route.next.filter(|_| goes_on);
             match next.map(|next| next(&passed)) {
                 Some(Ok(mut next)) => {
-                    let text = format!("'{}' goes on: {failure}", next.medium.label);
-                    let code = if full { Code::Adapted } else { Code::MediumFailed };
+                    let label = &next.medium.label;
+                    let (code, text) = match full {
+                        true => (Code::Adapted, format!("'{label}' goes on: {failure}")),
+                        false => {
+                            let place = self.failed_in(last.medium);
+                            let text = format!(
+                                "writing to it{place} failed, and '{label}' goes on: {failure}"
+                            );
+                            (Code::MediumFailed, text)
+                        }
+                    };
                     log.say(code, "media agent", &last.label, text);
                     next.follows = Some(Follows { medium: last.medium, label: last.label });
                     member = next;

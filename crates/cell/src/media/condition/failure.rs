@@ -65,7 +65,7 @@ impl Cell {
             }
             // A drive that was left at work, as the session was told to end, says nothing of the tape either.
             WriteFailure::Medium if operator::has_left() => Ok(()),
-            WriteFailure::Medium => Ok(self.idb.add_medium_error(medium, now_us(), false)?),
+            WriteFailure::Medium => self.note_unwritten(medium),
             _ => Ok(()),
         }
     }

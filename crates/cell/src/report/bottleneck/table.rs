@@ -231,6 +231,7 @@ impl Case {
             alerts: Vec::new(),
             contradiction: None,
             read_by: None,
+            has_written: true,
             speeds,
             scale: 1.0,
             locates: 0,

@@ -12,6 +12,7 @@ use capstan_idb::{Idb, Management};
 use parking_lot::Mutex;
 
 use crate::Cell;
+use crate::drives::on_record;
 use crate::error::Result;
 use crate::media::write_protected::forget_tab;
 use crate::session::now_us;
@@ -25,6 +26,11 @@ impl Cell {
         // This outlives the cell, which closes its database when it ends.
         let idb = std::sync::Arc::downgrade(&self.idb);
         let unknown = Unknown::default();
+        let of_drives = idb.clone();
+        self.devices.doubt_drives_by(Box::new(move |library| {
+            let idb = Weak::upgrade(&of_drives);
+            idb.map_or_else(Vec::new, |idb| on_record::known_of(&idb, library))
+        }));
         self.devices.keep_with(Box::new(move |event| {
             if let Some(idb) = Weak::upgrade(&idb) {
                 let _ = keep(&idb, &unknown, event);
@@ -82,7 +88,8 @@ fn used(management: &Management) -> Option<f64> {
 fn keep(idb: &Idb, unknown: &Unknown, event: Event) -> Result<()> {
     match event {
         // The drive had tried for itself before: it is an error of the tape, one for each time that it is loaded.
-        Event::ReadAgain { medium, library, barcode } => {
+        Event::ReadAgain { library, drive, .. } if on_record::is_suspect(idb, &library, drive) => {}
+        Event::ReadAgain { medium, library, barcode, .. } => {
             let on_it = |barcode: String| medium_on(idb, &library, &barcode);
             let medium =
                 medium.map_or_else(|| barcode.map_or(Ok(None), on_it), |of| Ok(Some(of)))?;
@@ -94,6 +101,7 @@ fn keep(idb: &Idb, unknown: &Unknown, event: Event) -> Result<()> {
             Some(medium) => idb.add_load(medium)?,
             None => *unknown.lock().entry((library, barcode)).or_default() += 1,
         },
+        Event::DriveFailed(fault) => on_record::note_failure(idb, &fault)?,
         Event::Tab { is_set: true, .. } => {}
         Event::Tab { library, barcode, .. } => forget_tab(idb, &library, &barcode)?,
         Event::Used { medium, library, barcode, room } => {

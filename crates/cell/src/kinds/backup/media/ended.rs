@@ -224,9 +224,10 @@ impl Cell {
             let (code, text) = match full {
                 true => (Code::Adapted, format!("medium '{label}' is full: another goes on")),
                 false => {
-                    let why = crate::error::chain(why);
+                    let (why, goes_on) = (crate::error::chain(why), goes_on(of));
+                    let place = self.failed_in(medium.medium);
                     let text =
-                        format!("writing to medium '{label}' failed, and another goes on: {why}");
+                        format!("writing to medium '{label}'{place} failed, and {goes_on}: {why}");
                     (Code::MediumFailed, text)
                 }
             };
@@ -243,6 +244,14 @@ impl Cell {
         }
         log.say(Code::DeviceFailed, "media agent", &device, text);
         Ok(())
+    }
+}
+
+/// What follows a failure to write to a medium, where there are others.
+const fn goes_on(of: WriteFailure) -> &'static str {
+    match of {
+        WriteFailure::Connection => "the backup goes on with what can be reached",
+        _ => "another goes on",
     }
 }
 

@@ -4,6 +4,7 @@
 //! when a medium takes no more: what of it had no room is read again by a session that resumes the first on the next medium.
 //! Both make one version.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::address::Address;
@@ -46,6 +47,10 @@ struct ToSupply<'a> {
     avoid: Vec<PassedOver>,
     /// What failed so far, with what it said.
     failed: Vec<(String, String)>,
+    /// Of it media that another drive may write, where there is nothing else.
+    in_a_drive: Vec<MediumId>,
+    /// Those that were tried once more for that.
+    tried_again: Vec<MediumId>,
     queue: Queue,
     looked: Looked,
     observer: &'a dyn Observer,
@@ -107,6 +112,8 @@ impl Cell {
             vain: Vec::new(),
             avoid: Vec::new(),
             failed: Vec::new(),
+            in_a_drive: Vec::new(),
+            tried_again: Vec::new(),
             queue: Queue::begin(&self.devices),
             looked: Looked::default(),
             observer,
@@ -162,12 +169,26 @@ impl ToSupply<'_> {
         Ok(())
     }
 
-    /// The error that media fail one after the other, so that no further one is tried.
+    /// The error that writing fails again and again, so that no further medium is tried.
     fn no_more(&self) -> CellError {
+        let media: BTreeSet<&str> = self.failed.iter().map(|(name, _)| name.as_str()).collect();
+        let what = match media.len() {
+            n if n >= FAILURES => format!("{FAILURES} media failed one after the other"),
+            _ => format!("writing failed {FAILURES} times, one after the other"),
+        };
         CellError::NoMedium(format!(
-            "{FAILURES} media failed one after the other, so no other is tried: {}; mend that, and run the backup again",
+            "{what}, so no other medium is tried: {}; mend that, and run the backup again",
             a_few(&self.failed)
         ))
+    }
+
+    /// Has media be taken once more that one drive could not write: others may. Whether there are any.
+    fn takes_again(&mut self) -> bool {
+        let again = std::mem::take(&mut self.in_a_drive);
+        self.passed.retain(|(id, _)| !again.contains(id));
+        self.avoid.retain(|(id, _)| !again.contains(id));
+        self.tried_again.extend(&again);
+        !again.is_empty()
     }
 
     /// Whether a medium that was chosen got nothing for the second time, as where its mirror is what is full.
@@ -209,6 +230,13 @@ impl ToSupply<'_> {
         }
         if self.dry_run {
             return self.cell.allocate(name, self.turn, self.by_drive, &mut self.passed, true);
+        }
+        let by_drive = self.by_drive;
+        let is_asked = self.has_begun() && !self.in_a_drive.is_empty();
+        let mut passed = self.passed.clone();
+        // Nobody is asked to bring another one, as long as there is such a one.
+        if is_asked && self.cell.allocate(name, self.turn, by_drive, &mut passed, true).is_err() {
+            self.takes_again();
         }
         let count = if self.has_begun() {
             1
@@ -257,6 +285,9 @@ impl ToSupply<'_> {
         if !self.has_begun() {
             return Err(e);
         }
+        if matches!(e, CellError::NoMedium(_) | CellError::NoTape(_)) && self.takes_again() {
+            return Ok(Next::Again);
+        }
         self.add_error(Code::DeviceFailed, &e);
         Ok(Next::End)
     }
@@ -287,6 +318,7 @@ impl ToSupply<'_> {
                 round.lost |= report.device_lost;
                 round.cause = report.failure.clone().unwrap_or_default();
                 if !report.device_full {
+                    self.note_in_a_drive(report)?;
                     let label = report.media.last().cloned().unwrap_or_default();
                     let said = (label, format!(" {}", Why::ended(false, &round.cause)));
                     // Backups that are written together fail together.
@@ -303,6 +335,17 @@ impl ToSupply<'_> {
         }
         self.going = again;
         Ok(round)
+    }
+
+    /// Notes of a session whose media failed which of them another drive may write.
+    fn note_in_a_drive(&mut self, of: &Report) -> Result<()> {
+        for id in self.cell.media_called(&of.media)? {
+            let is_new = !self.in_a_drive.contains(&id) && !self.tried_again.contains(&id);
+            if is_new && self.cell.drive_fault_of(id).is_some() {
+                self.in_a_drive.push(id);
+            }
+        }
+        Ok(())
     }
 
     /// Says of the backups that would go on why they do not, or not on all of their media.

@@ -122,13 +122,15 @@ pub(crate) fn joined(earlier: Option<Report>, mut report: Report) -> Report {
         report.drives.splice(0..0, earlier.drives);
         let notes = earlier.notes.into_iter().filter(|note| note != NOTHING_COMMITTED);
         report.notes.splice(0..0, notes.collect::<Vec<_>>());
-        // A mirror that was left lacks what was written without it.
+        // A mirror that was left lacks what was written without it, and a drive that failed is failed.
         let mirrors = [Code::MirrorFailed, Code::MirrorBehind].map(Code::name);
-        let errors = earlier.errors.into_iter().filter(|e| mirrors.contains(&e.code));
-        let errors: Vec<_> = errors.collect();
-        if !errors.is_empty() {
-            report.error_count += errors.len() as u64;
-            report.errors.splice(0..0, errors);
+        let drives = [Code::DriveFailed, Code::DriveSuspect].map(Code::name);
+        let is_kept = |code: &str| mirrors.contains(&code) || drives.contains(&code);
+        let errors: Vec<_> = earlier.errors.into_iter().filter(|e| is_kept(e.code)).collect();
+        let lost = errors.iter().filter(|e| mirrors.contains(&e.code)).count();
+        report.errors.splice(0..0, errors);
+        if lost > 0 {
+            report.error_count += lost as u64;
             if report.status == Status::Completed.to_string() {
                 report.status = Status::CompletedWithErrors.to_string();
             }

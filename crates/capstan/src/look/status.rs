@@ -135,7 +135,7 @@ fn home_json(cell: &Cell, ill: &[String]) -> Value {
     })
 }
 
-/// `CAPSTAN CRITICAL - 1 critical, 2 ok: home: it has no complete version`
+/// `CAPSTAN CRITICAL - 1 critical, 1 warning, 2 ok: home: it has no complete version; data (warning): its last backup, 1f2e3d4c, had errors`
 fn first_line(
     all: &[ObjectStatus],
     runs: &[&RefusedNow],
@@ -177,7 +177,14 @@ fn first_line(
     let bad = all.iter().filter(|o| o.health != Health::Good && o.health == worst);
     let bad = bad.map(|o| format!("{}: {}", path_text(o.name.as_bytes()), o.why.join(", ")));
     let bad = ill_home.iter().map(|why| one_line(why)).chain(bad);
-    for (i, text) in bad.chain(runs.iter().map(|of| one_line(&of.text()))).enumerate() {
+    // Nobody looks for them behind what is worse.
+    let less = all.iter().filter(|o| o.health != Health::Good && o.health != worst);
+    let less = less.map(|o| {
+        let name = path_text(o.name.as_bytes());
+        format!("{name} ({}): {}", o.health.name(), o.why.join(", "))
+    });
+    let all = bad.chain(runs.iter().map(|of| one_line(&of.text()))).chain(less);
+    for (i, text) in all.enumerate() {
         // What stands behind a bar is performance data.
         let text = text.replace('|', "/");
         let _ = write!(line, "{} {text}", if i == 0 { ":" } else { ";" });
@@ -276,6 +283,11 @@ mod tests {
         assert_eq!(
             first_line(&all, &[], &[], (&[], &[], &[]), Some(Health::Critical)),
             "CAPSTAN CRITICAL - 1 critical, 1 ok: a/b: it is old"
+        );
+        let both = [object("a", Health::Warning, 1), object("b", Health::Critical, 1)];
+        assert_eq!(
+            first_line(&both, &[], &[], (&[], &[]), Some(Health::Critical)),
+            "CAPSTAN CRITICAL - 1 critical, 1 warning: b: it is old; a (warning): it is old"
         );
         assert_eq!(
             first_line(&all[1..], &[], &[], (&[], &[], &[]), Some(Health::Good)),

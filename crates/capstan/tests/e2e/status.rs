@@ -55,6 +55,11 @@ fn a_good_object_an_old_one_and_one_with_errors() {
         ),
         "{line}"
     );
+    // What is less bad has its reason beside what is worse.
+    let text = lab.run(["status"]).stdout;
+    for line in [&line, text.lines().next().unwrap()] {
+        assert!(line.contains("; b (warning): its last backup, "), "{line}");
+    }
     assert!(plugin(&lab, 1, &["b"]).starts_with("CAPSTAN WARNING"));
     // Silence.
     lab.sh("sleep 1.2");

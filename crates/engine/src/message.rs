@@ -100,6 +100,9 @@ codes! {
     /// Something was read from a mirror or a copy, since it is damaged or missing where it was looked for first.
     ReplicaUsed = 229, "replica-used", Warning,
         "nothing is lost: make the medium whole again with `capstan media repair`, or bring it back";
+    /// What is damaged or missing on a medium is whole on another one.
+    WholeElsewhere = 258, "whole-elsewhere", Warning,
+        "no file is lost: `capstan media repair` writes anew what is damaged, as long as the other medium has it";
     /// What was damaged or missing on a medium lies there anew, whole.
     Repaired = 230, "repaired", Note, "nothing to do";
     /// A name on a medium cannot be a file's name.

@@ -272,7 +272,13 @@ fn damage_costs_what_it_touches_and_a_copy_mends_it() {
     lab.sh("mv medium elsewhere");
     damage(&lab.path("made"), 3, 30);
     comes_back_as(&lab, "t", "tree");
+    // What a medium has that is away is not lost.
     lab.sh("mv copied away");
+    let away = lab.run(["restore", "t", "--into", "out"]);
+    assert!(away.code == 3 && away.stderr.contains("away: copied"), "{}", away.stderr);
+    assert!(!away.stderr.contains("damaged: /"), "{}", away.stderr);
+    lab.sh("rm -r out");
+    lab.run(["media", "forget", "copied"]).ok();
     let run = lab.run(["restore", "t", "--into", "out"]);
     assert_eq!(run.code, 3, "{}", run.stderr);
     let named = |text: &str| {

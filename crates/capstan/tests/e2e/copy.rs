@@ -178,6 +178,7 @@ fn damage_is_named_and_not_copied() {
     assert!(errors.contains("/tree/") && errors.contains("the copy lacks some"), "{errors}");
     // It is known of the copy as of the original.
     lab.sh("rm -r medium");
+    lab.run(["media", "forget", "medium"]).ok();
     let run = lab.run(["restore", "t", "--into", "out"]);
     assert_eq!(run.code, 3, "{}", run.stderr);
     assert!(run.stderr.contains("/tree/"), "{}", run.stderr);

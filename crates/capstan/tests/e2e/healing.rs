@@ -29,7 +29,7 @@ fn good() -> (String, String, u64) {
     ("appendable".to_owned(), "good".to_owned(), 0)
 }
 
-fn flip(path: &Path, at: u64) {
+pub fn flip(path: &Path, at: u64) {
     let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();

@@ -175,3 +175,4 @@ mod verify;
 mod vtl_faults;
 mod waiting;
 mod ways_out;
+mod whole_elsewhere;

@@ -61,6 +61,13 @@ impl Lost {
         self.ranges.values().flatten().map(|(from, to)| to - from).sum()
     }
 
+    /// Its ranges.
+    pub fn ranges(&self) -> Vec<Range> {
+        let mut ranges = Vec::new();
+        self.each(&mut |range| ranges.push(range));
+        ranges
+    }
+
     fn each(&self, each: &mut dyn FnMut(Range)) {
         for (stream, ranges) in &self.ranges {
             ranges.iter().for_each(|(from, to)| each((*stream, *from, *to)));

@@ -47,7 +47,13 @@ impl Replicas {
         let last = last.filter(|last| places.contains(last));
         for place in last.into_iter().chain(places) {
             if self.open.as_ref().is_none_or(|o| o.0 != segment || o.1.at != place) {
-                let Ok(opened) = media.open_at(segment, place) else { continue };
+                let opened = match media.open_at(segment, place) {
+                    Ok(opened) => opened,
+                    Err(lack) => {
+                        self.note_away(lack);
+                        continue;
+                    }
+                };
                 self.open = Some((segment, opened));
             }
             let Some((_, Opened { reader, layout, .. })) = &self.open else { continue };
@@ -69,12 +75,16 @@ impl Replicas {
                 }
                 Err(e) => {
                     let lack = media.note_unread(place, e);
-                    let is_away = matches!(lack, Lack::Away { .. });
-                    self.away = self.away.take().or_else(|| is_away.then_some(lack));
+                    self.note_away(lack);
                 }
             }
         }
         None
+    }
+
+    fn note_away(&mut self, lack: Lack) {
+        let is_away = matches!(lack, Lack::Away { .. });
+        self.away = self.away.take().or_else(|| is_away.then_some(lack));
     }
 
     /// Why a place could not be read now that may have the frame sought last.

@@ -13,6 +13,7 @@ use capstan_media_agent::read::scan::Scan;
 use capstan_media_agent::read::segment::SegmentReader;
 
 use super::Part;
+use super::elsewhere::{OfMedium, Others};
 use super::part::Places;
 use crate::Cell;
 use crate::error::{Result, chain};
@@ -23,6 +24,24 @@ use crate::reading::losses::{Lost, Range, unreadable};
 use crate::reading::unread::of_way;
 use crate::reading::version::VersionView;
 use crate::session::SessionLog;
+
+/// What a segment of a medium by itself lost.
+struct Alone {
+    medium: MediumId,
+    /// Which one it is, where the database knows it.
+    segment: Option<SegmentId>,
+    lost: Lost,
+    how: How,
+}
+
+/// How it is lost.
+enum How {
+    Damaged,
+    /// It is not there, or cannot be read, and why.
+    Missing(String),
+    /// It could not be read now, and why.
+    Away(String),
+}
 
 /// What was found so far.
 pub(super) struct Damage<'a> {
@@ -36,8 +55,10 @@ pub(super) struct Damage<'a> {
     unread: HashMap<usize, (MediumId, String)>,
     /// Those of them that were read where they lie first, or that need not be tried again.
     opened: HashSet<SegmentId>,
+    /// The places that were read, or could not be.
+    read: HashSet<Place>,
     /// Of a medium by itself.
-    losses: Losses,
+    alone: Vec<Alone>,
     /// What damaged segments hold that the database does not know.
     unknown: HashMap<SegmentNumber, Contents>,
     /// Segments of media by themselves that could not be opened.
@@ -59,7 +80,8 @@ impl<'a> Damage<'a> {
             of_segments: HashMap::new(),
             unread: HashMap::new(),
             opened: HashSet::new(),
-            losses: Losses::default(),
+            read: HashSet::new(),
+            alone: Vec::new(),
             unknown: HashMap::new(),
             unopened: Vec::new(),
         }
@@ -70,12 +92,14 @@ impl<'a> Damage<'a> {
         for (number, segment) in recorded {
             let Some(view) = self.view else {
                 if let Some(contents) = cell.contents_of_recorded(*segment) {
-                    self.losses.damaged.extend(&Lost::all(&spans_of(&contents)));
+                    let (segment, lost) = (Some(*segment), Lost::all(&spans_of(&contents)));
+                    self.alone.push(Alone { medium, segment, lost, how: How::Damaged });
                 }
                 self.unopened.push(*segment);
                 continue;
             };
-            if let Some((index, _)) = self.places.get(&(medium, *number)).copied() {
+            if let Some((index, at)) = self.places.get(&(medium, *number)).copied() {
+                self.read.insert(at);
                 let place = &view.segments[index];
                 let lost = Lost::all(&place.spans);
                 let known = self.of_segments.get(&index);
@@ -86,12 +110,25 @@ impl<'a> Damage<'a> {
         }
     }
 
-    /// What it costs.
-    pub fn losses(&mut self) -> Losses {
-        let mut losses = std::mem::take(&mut self.losses);
+    /// What it costs a version: what a place that was not read has is not lost.
+    pub fn losses_of_version(&self, cell: &Cell) -> Result<Losses> {
+        let mut losses = Losses::default();
+        let Some(view) = self.view else { return Ok(losses) };
+        let others = Others::of(cell, self.keys, true)?;
         let is_read = |of: &(&usize, &Lost)| !self.unread.contains_key(of.0);
-        let read = self.of_segments.iter().filter(is_read);
-        read.for_each(|(_, lost)| losses.damaged.extend(lost));
+        for (index, lost) in self.of_segments.iter().filter(is_read) {
+            if lost.is_empty() {
+                continue;
+            }
+            let was_read = |at: &Place| self.read.contains(at);
+            let left = others.left(view, &view.segments[*index], &was_read, lost.clone())?;
+            match left.unasked {
+                Some((medium, why)) if !left.lost.is_empty() => {
+                    losses.away.push((left.lost, medium, why));
+                }
+                _ => losses.damaged.extend(&left.lost),
+            }
+        }
         // What other places have is had; of the rest nobody can say now that it is lost.
         for (index, (medium, why)) in &self.unread {
             let spans = || self.view.map(|view| Lost::all(&view.segments[*index].spans));
@@ -100,7 +137,36 @@ impl<'a> Damage<'a> {
                 losses.away.push((lost, *medium, why.clone()));
             }
         }
-        losses
+        Ok(losses)
+    }
+
+    /// What it costs, of a medium by itself, that no other medium makes up for; says which ones do.
+    fn losses_alone(
+        &mut self,
+        cell: &'a Cell,
+        is_readable: bool,
+        log: &SessionLog<'_>,
+    ) -> Result<Losses> {
+        let mut losses = Losses::default();
+        let mut others: Option<OfMedium<'a>> = None;
+        for Alone { medium, segment, lost, how } in std::mem::take(&mut self.alone) {
+            let others = match &mut others {
+                Some(others) => others,
+                none => none.insert(OfMedium::of(cell, self.keys, medium)?),
+            };
+            let left = match segment.filter(|_| !lost.is_empty()) {
+                Some(segment) => others.left(segment, lost)?,
+                None => lost,
+            };
+            match how {
+                _ if left.is_empty() => {}
+                How::Damaged => losses.damaged.extend(&left),
+                How::Missing(why) => losses.missing.push((left, why)),
+                How::Away(why) => losses.away.push((left, medium, why)),
+            }
+        }
+        others.map_or(Ok(()), |others| others.say(is_readable, log))?;
+        Ok(losses)
     }
 
     /// The version's segments that were read where they lie first.
@@ -128,7 +194,8 @@ impl<'a> Damage<'a> {
         let Some(view) = self.view else {
             let known = cell.recorded_contents(part, number);
             let lost = known.map(|known| Lost::all(&spans_of(&known))).unwrap_or_default();
-            self.losses.away.push((lost, medium, why));
+            let segment = part.recorded.get(&number).copied();
+            self.alone.push(Alone { medium, segment, lost, how: How::Away(why) });
             return;
         };
         if let Some((index, _)) = self.places.get(&(medium, number)) {
@@ -150,6 +217,7 @@ impl<'a> Damage<'a> {
         };
         let medium = part.medium.header().medium;
         let Some((index, at)) = self.places.get(&(medium, number)).copied() else { return Ok(()) };
+        self.read.insert(at);
         let place = &view.segments[index];
         let opened = view.open_place(place, at);
         if read.is_ok() && opened.is_ok() && place.places().first() == Some(&at) {
@@ -183,10 +251,13 @@ impl<'a> Damage<'a> {
         read: std::result::Result<Scan, String>,
     ) -> std::result::Result<(), ReadError> {
         let known = cell.recorded_contents(part, number);
+        let medium = part.medium.header().medium;
+        let segment = part.recorded.get(&number).copied();
         let scan = match (read, &known) {
             (Ok(scan), _) => scan,
             (Err(why), Some(known)) => {
-                self.losses.missing.push((Lost::all(&spans_of(known)), why));
+                let (lost, how) = (Lost::all(&spans_of(known)), How::Missing(why));
+                self.alone.push(Alone { medium, segment, lost, how });
                 return Ok(());
             }
             (Err(_), None) => return Ok(()),
@@ -196,7 +267,7 @@ impl<'a> Damage<'a> {
         if let Ok(reader) = reader {
             let (spans, frames) = (spans_of(layout), &mut Frames::new(self.keys));
             let lost = unreadable(&reader, layout, Some(&scan.contents), &spans, frames)?;
-            self.losses.damaged.extend(&lost);
+            self.alone.push(Alone { medium, segment, lost, how: How::Damaged });
         }
         if known.is_none() {
             self.unknown.insert(number, scan.catalog.unwrap_or(scan.contents));
@@ -208,20 +279,23 @@ impl<'a> Damage<'a> {
     /// now. Some of the frames may be `closed`, for want of a key.
     pub fn say(
         &mut self,
-        cell: &Cell,
+        cell: &'a Cell,
         parts: &[Part],
         closed: bool,
         log: &SessionLog<'_>,
-    ) -> (u64, AwayFiles) {
+    ) -> Result<(u64, AwayFiles)> {
         for (part, missing) in parts.iter().flat_map(|p| p.missing.iter().map(move |m| (p, m))) {
             let contents = cell.recorded_contents(part, missing.number);
             let spans = contents.as_ref().map(spans_of).unwrap_or_default();
             let why = format!("segment {} of {} is missing", missing.number.0, part.medium.path());
-            self.losses.missing.push((Lost::all(&spans), why));
+            let medium = part.medium.header().medium;
+            let segment = part.recorded.get(&missing.number).copied();
+            let (lost, how) = (Lost::all(&spans), How::Missing(why));
+            self.alone.push(Alone { medium, segment, lost, how });
         }
-        let losses = self.losses();
+        let losses = self.losses_alone(cell, !parts.is_empty(), log)?;
         if losses.is_empty() {
-            return (0, AwayFiles::default());
+            return Ok((0, AwayFiles::default()));
         }
         let mut named = Named::default();
         for part in parts {
@@ -250,7 +324,7 @@ impl<'a> Damage<'a> {
             }
         }
         let away = named.take_away(&BTreeMap::new());
-        (named.say(log), away)
+        Ok((named.say(log), away))
     }
 
     fn name(

@@ -3,6 +3,7 @@
 pub(crate) mod judge;
 
 mod damage;
+mod elsewhere;
 mod part;
 mod plan;
 mod reading;
@@ -111,7 +112,7 @@ impl Cell {
                     self.judge_version(of, &mut damage, judged, closed > 0, &log)?
                 }
                 _ => {
-                    let (corrupt, unread) = damage.say(self, &parts, closed > 0, &log);
+                    let (corrupt, unread) = damage.say(self, &parts, closed > 0, &log)?;
                     Judged { corrupt, away: unread.say(self, &log)?, ..judged }
                 }
             };
@@ -147,7 +148,7 @@ impl Cell {
         is_sealed: bool,
         log: &SessionLog<'_>,
     ) -> Result<Judged> {
-        let mut losses = damage.losses();
+        let mut losses = damage.losses_of_version(self)?;
         match judge::version(view, &mut losses, damage.opened(), log) {
             Ok(passed) => Ok(Judged {
                 files: passed.files,

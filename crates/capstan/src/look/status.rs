@@ -286,7 +286,7 @@ mod tests {
         );
         let both = [object("a", Health::Warning, 1), object("b", Health::Critical, 1)];
         assert_eq!(
-            first_line(&both, &[], &[], (&[], &[]), Some(Health::Critical)),
+            first_line(&both, &[], &[], (&[], &[], &[]), Some(Health::Critical)),
             "CAPSTAN CRITICAL - 1 critical, 1 warning: b: it is old; a (warning): it is old"
         );
         assert_eq!(

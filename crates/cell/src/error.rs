@@ -1,5 +1,6 @@
 //! Why a session cannot begin or go on, with what to do about it.
 
+use capstan_address::AddressError;
 use capstan_catalog::CatalogError;
 use capstan_devices::DeviceError;
 pub(crate) use capstan_engine::message::{chain, plain};
@@ -57,6 +58,9 @@ pub enum CellError {
     /// The internal database.
     #[error(transparent)]
     Idb(#[from] IdbError),
+    /// The name of a device cannot be understood.
+    #[error(transparent)]
+    Address(#[from] AddressError),
     /// A device or medium.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -138,6 +142,7 @@ impl CellError {
             | Self::InUse(_)
             | Self::Key(_)
             | Self::NoKey(_)
+            | Self::Address(_)
             | Self::Target(_) => 2,
             Self::Idb(e) if e.is_bad_input() => 2,
             Self::Device(e) => match e {

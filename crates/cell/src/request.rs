@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use capstan_devices::address::{Address, SpoolPlan};
+use capstan_address::{Address, SpoolPlan};
 pub use capstan_disk_agent::backup::{Fate, Foreseen, Locked, ReadMode};
 pub use capstan_disk_agent::select::Pattern;
 pub use capstan_disk_agent::stream::choice::Compression;

@@ -8,12 +8,12 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use capstan_address::Address;
 use capstan_cell::Cell;
 use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::Report;
 use capstan_cell::request::BackupRequest;
-use capstan_devices::address::Address;
 use capstan_devices::operator::Operator;
 use capstan_tape::lock::ANOTHER_HOST;
 use capstan_tape::vtl::library::{Design, Library};

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use capstan_address::AddressError;
 use capstan_engine::message::shell_word;
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
@@ -9,7 +10,6 @@ use capstan_format::id::SegmentNumber;
 use capstan_tape::TapeError;
 
 use crate::os_errors::{is_far, is_of_disk, is_refused};
-use crate::scsi::SECRET_VARIABLE;
 
 /// Why a device or medium cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -18,25 +18,8 @@ pub enum DeviceError {
     #[error(transparent)]
     NoThread(#[from] NoThread),
     /// The device's name cannot be understood.
-    #[error(
-        "'{0}' is not a device; write a directory as file:/path (or just its path), a tape library or drive as \
-         vtape:/path, scsi:/dev/sgN or iscsi://host/target-iqn/lun, or null:"
-    )]
-    BadAddress(String),
-    /// The name is none of a library or a drive.
-    #[error(
-        "'{0}' is not a tape library or drive; write a virtual one as vtape:/path, a changer or drive of this machine as \
-         scsi:/dev/sgN, one over iSCSI as iscsi://host/target-iqn/lun"
-    )]
-    NoLibrary(String),
-    /// The URL of an iSCSI device cannot be understood.
     #[error(transparent)]
-    BadUrl(capstan_scsi::Error),
-    /// Names of devices are recorded and shown.
-    #[error(
-        "the name of {0} was given with its secret, which others would see; leave it out, and set {SECRET_VARIABLE} to it"
-    )]
-    SecretInName(String),
+    Address(#[from] AddressError),
     /// The operating system refused.
     #[error("cannot {action} {path}: {source}{}", hint(action, .source))]
     Io {
@@ -192,17 +175,6 @@ pub enum DeviceError {
         have: u32,
         /// What was asked for.
         want: u32,
-    },
-    /// An array's name cannot be understood.
-    #[error(
-        "'{text}' is no array: {problem}; write it as rait5:DEVICE,DEVICE,DEVICE or rait:N+K:DEVICE,…, and arrays \
-         in it in parentheses"
-    )]
-    BadArray {
-        /// What was written.
-        text: String,
-        /// What is wrong with it.
-        problem: String,
     },
     /// A medium that is a member of an array is named alone.
     #[error(

@@ -12,12 +12,10 @@
 //!   ([`queue`]), how long all of that took ([`waits`]), robots that several hosts share ([`shared`]), what happens to tapes ([`ledger`])
 //! - [`scsi`]: real drives and libraries
 //! - [`medium`]: a medium of any kind, and the traits that kinds of devices have: [`Device`] and [`medium::storage::Storage`]
-//! - [`address`]: device names
 //! - [`os_errors`]: what errors of the operating system say of a disk
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
-pub mod address;
 pub mod directory;
 pub mod drives;
 mod error;

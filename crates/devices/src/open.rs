@@ -5,7 +5,6 @@ use std::cell::Cell;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 
-use crate::address::{Address, SpoolPlan, TapeAddress};
 use crate::directory::FileDevice;
 use crate::drives::{InDrive, Wanted};
 use crate::host::DeviceHost;
@@ -16,6 +15,7 @@ use crate::rait::open::{ArrayDevice, KnownMembers};
 use crate::rait::placed::Placed;
 use crate::tape::{self, SpooledTape, TapeDevice};
 use crate::{Device, DeviceError, LostMember, rait};
+use capstan_address::{Address, SpoolPlan, TapeAddress};
 
 impl DeviceHost {
     /// Opens the medium on a device to read.

@@ -4,7 +4,7 @@
 #[path = "../../scsi/tests/support/mod.rs"]
 mod support;
 
-use capstan_devices::address::LibraryName;
+use capstan_address::LibraryName;
 use capstan_devices::host::DeviceHost;
 use capstan_tape::changer::{Elements, Held, Place};
 use capstan_tape::lock::ANOTHER_HOST;

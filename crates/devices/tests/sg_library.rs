@@ -6,7 +6,7 @@ mod support;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use capstan_devices::address::LibraryName;
+use capstan_address::LibraryName;
 use capstan_devices::host::DeviceHost;
 use capstan_tape::changer::Place;
 use capstan_tape::lock::ANOTHER_HOST;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan_devices::address::{Address, LibraryName};
+use capstan_address::{Address, LibraryName};
 use capstan_devices::host::DeviceHost;
 use capstan_devices::ledger::Event;
 use capstan_devices::operator::{Operator, Refused};

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use capstan_address::AddressError;
+
 use crate::answers::sense::Sense;
 use crate::holders::Holder;
 
@@ -32,16 +34,9 @@ pub enum Error {
         /// Who has it open; empty where nobody can be named.
         holders: Vec<Holder>,
     },
-    /// The URL cannot be understood.
-    #[error(
-        "'{url}' is not an iSCSI device: {why}; write iscsi://[user[%secret]@]host[:port]/target-iqn/lun"
-    )]
-    BadUrl {
-        /// The URL without its secret.
-        url: String,
-        /// What is wrong.
-        why: &'static str,
-    },
+    /// The name of an iSCSI device cannot be understood.
+    #[error(transparent)]
+    Address(#[from] AddressError),
     /// The library that speaks iSCSI is not on this machine, or of no use.
     #[error(
         "cannot use iSCSI devices: {0}; install libiscsi (Debian and Ubuntu: apt-get install libiscsi7; Red Hat: dnf install libiscsi)"

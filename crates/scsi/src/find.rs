@@ -4,10 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use capstan_address::iscsi::Target;
+
 use crate::answers::inquiry::{self, Identity, Kind};
 use crate::bytes::{part, u8_at, u16_at, u32_at};
 use crate::device::Device;
-use crate::transport::iscsi::{self, Iscsi, Target};
+use crate::transport::iscsi::{self, Iscsi};
 use crate::transport::sg::Sg;
 use crate::transport::{Data, node};
 use crate::{Error, cdb};

@@ -28,6 +28,7 @@ pub use device::{Device, Reply};
 pub use drive::{BlockLimits, Drive, Medium, Read, Written};
 pub use error::Error;
 
+use capstan_address::iscsi::Target;
 use std::path::Path;
 
 use transport::Transport;
@@ -38,7 +39,7 @@ pub const BLOCK_MAX: usize = 8 * 1024 * 1024;
 /// Opens the way to a device by its name: a node below `/dev`, or `iscsi://[user[%secret]@]host[:port]/target-iqn/lun`.
 pub fn open(name: &str) -> Result<Box<dyn Transport>, Error> {
     match name.split_once("://") {
-        Some(_) => Ok(Box::new(iscsi::Iscsi::open(iscsi::Target::parse(name)?)?)),
+        Some(_) => Ok(Box::new(iscsi::Iscsi::open(Target::parse(name)?)?)),
         None => Ok(Box::new(sg::Sg::open(Path::new(name))?)),
     }
 }

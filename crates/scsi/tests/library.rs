@@ -6,9 +6,10 @@
 mod signals;
 mod support;
 
+use capstan_address::iscsi::Target;
 use capstan_scsi::element::ElementKind;
 use capstan_scsi::inquiry::Kind;
-use capstan_scsi::iscsi::{Iscsi, Target};
+use capstan_scsi::iscsi::Iscsi;
 use capstan_scsi::transport::{Data, GOOD, Left, Transport, TransportError};
 use capstan_scsi::{
     BLOCK_MAX, Changer, Drive, Error, Position, Read, Written, cdb, find, patience,

@@ -6,10 +6,10 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use capstan_address::Address;
 use capstan_cell::guard::guard;
 use capstan_cell::keyring::{self, ENV_PASSPHRASE, FILE_NAME, Rewrapped, Secrets, with_randomness};
 use capstan_cell::{Cell, CellError, TakenRing, names_key, ring_of_medium};
-use capstan_devices::address::Address;
 use capstan_engine::durable;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::message::safe_text;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 
 /// Where a backup goes: a device, or the medium that a pool chooses.
 #[derive(Debug, Clone)]

@@ -6,13 +6,13 @@ pub mod rait;
 pub mod vault;
 pub mod vtl;
 
+use capstan_address::Address;
 use capstan_cell::arrays::ArrayInfo;
 use capstan_cell::media::{Condition, MediumInfo, place_shown};
 use capstan_cell::observe::Stop;
 use capstan_cell::repair::RepairRequest;
 use capstan_cell::request::{CopyWhat, VerifyRequest};
 use capstan_cell::{Cell, Foreign, Initialise, Made};
-use capstan_devices::address::Address;
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

@@ -1,7 +1,7 @@
 //! `capstan media vault`: what is carried to the vault and fetched from there, as lines, as JSON.
 
+use capstan_address::LibraryName;
 use capstan_cell::{Carried, Fetch, ToFetch, ToVault, VaultReport, Vaulting};
-use capstan_devices::address::LibraryName;
 use capstan_engine::message::path_text;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

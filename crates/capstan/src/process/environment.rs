@@ -9,7 +9,6 @@ use std::sync::OnceLock;
 use capstan_cell::guard;
 use capstan_cell::keyring::{ENV_PASSPHRASE, ENV_RECOVERY_CODE};
 use capstan_devices::host::DeviceHost;
-use capstan_devices::scsi;
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::exit::Failure;
@@ -25,7 +24,7 @@ const SECRETS: [&str; 5] = [
     ENV_NEW_PASSPHRASE,
     ENV_RECOVERY_CODE,
     ENV_IDB_RECOVERY,
-    scsi::SECRET_VARIABLE,
+    capstan_address::iscsi::SECRET_VARIABLE,
 ];
 
 /// What was in the environment; that belongs to the process as a whole, and so does this.
@@ -50,7 +49,7 @@ pub fn take_secrets() {
 /// Gives a host the secret of iSCSI logins, if the environment gave one.
 pub fn give_secret(devices: &DeviceHost) {
     let taken = TAKEN.get().into_iter().flatten();
-    let chap = taken.filter(|(name, _)| *name == scsi::SECRET_VARIABLE);
+    let chap = taken.filter(|(name, _)| *name == capstan_address::iscsi::SECRET_VARIABLE);
     for text in chap.filter_map(|(_, value)| std::str::from_utf8(value).ok()) {
         devices.give_secret(text);
     }

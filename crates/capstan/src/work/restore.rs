@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 
+use capstan_address::SpoolPlan;
 use capstan_cell::request::{
     DrillRequest, Pattern, RestoreRequest, RestoreTo, VerifyRequest, VersionName,
 };
 use capstan_cell::{Cell, RestoreTotals};
-use capstan_devices::address::SpoolPlan;
 use capstan_format::entry::Kind;
 use serde_json::{Map, json};
 

@@ -1,7 +1,7 @@
 //! What is attached to tapes beside their segments.
 
+use capstan_address::Address;
 use capstan_devices::DeviceError;
-use capstan_devices::address::Address;
 use capstan_devices::medium::{NewAttachment, OpenMedium};
 use capstan_engine::message::Code;
 use capstan_format::attachment::{Attachment, AttachmentKind};

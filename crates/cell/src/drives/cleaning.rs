@@ -3,7 +3,7 @@
 //! A drive that asks is dirty, or the tape in it is. Which it was shows when the tape asks again in another drive: then the
 //! tape is at fault, and is written no more.
 
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;

@@ -5,9 +5,9 @@
 
 use std::collections::HashSet;
 
+use capstan_address::Address;
 use capstan_catalog::keys::VersionKeys;
 use capstan_devices::DeviceError;
-use capstan_devices::address::Address;
 use capstan_devices::host::DeviceHost;
 use capstan_devices::open::Writable;
 use capstan_engine::message::Code;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use capstan_address::TapeAddress;
 use capstan_devices::DeviceError;
-use capstan_devices::address::TapeAddress;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::MediumId;
 use capstan_idb::LeavingTape;

@@ -4,8 +4,8 @@
 
 pub(crate) mod known;
 
+use capstan_address::LibraryName;
 use capstan_devices::DeviceError;
-use capstan_devices::address::LibraryName;
 use capstan_devices::host::DeviceHost;
 use capstan_devices::host::library::Seen;
 use capstan_tape::changer::{DriveInfo, Elements, Held, Place, is_spare};

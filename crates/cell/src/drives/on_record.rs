@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use capstan_devices::address::{Address, LibraryName};
+use capstan_address::{Address, LibraryName};
 use capstan_devices::drives::SUSPECT;
 use capstan_devices::ledger::{DriveFault, DriveOnRecord};
 use capstan_engine::message::Code;

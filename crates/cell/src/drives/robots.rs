@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use capstan_address::LibraryName;
 use capstan_devices::DeviceError;
-use capstan_devices::address::LibraryName;
 use capstan_devices::queue::Queue;
 use capstan_devices::shared::Common;
 use capstan_idb::{Idb, IdbError, RobotLease};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::operator::Board;
 use capstan_idb::{Medium, SessionsOf, Status, TapeRequest};
 use parking_lot::Mutex;

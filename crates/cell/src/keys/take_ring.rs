@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::host::DeviceHost;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::keys::{KeyRecord, KeyRing, Scope, Unlocked};

@@ -3,8 +3,8 @@
 //! A medium that is recycled has for a moment an old record and a new header, or none. Whoever comes next goes on from there: its pool,
 //! its set, its label and its history stay what they were.
 
+use capstan_address::{Address, TapeAddress};
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, TapeAddress};
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;

@@ -4,7 +4,7 @@
 //! that medium was, for all that is known. Whoever opens it there finds out: that tape may have a third one on it, whose place is the
 //! next to look at.
 
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_address::{Address, TapeAddress};
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;

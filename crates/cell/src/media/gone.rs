@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::medium::OpenMedium;
 use capstan_devices::medium::storage::SegmentSize;
 use capstan_format::id::{ObjectId, SegmentId, SegmentNumber, VersionId};

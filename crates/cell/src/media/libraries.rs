@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::host::DeviceHost;
 
 use crate::error::chain;

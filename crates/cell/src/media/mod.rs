@@ -20,7 +20,7 @@ pub(crate) mod write_protected;
 
 use std::path::Path;
 
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_address::{Address, TapeAddress};
 use capstan_devices::drives::Wanted;
 use capstan_devices::host::DeviceHost;
 use capstan_devices::medium::OpenMedium;

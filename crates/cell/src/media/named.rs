@@ -5,8 +5,8 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use capstan_address::{Address, TapeAddress};
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::directory::mounts::whole;
 use capstan_devices::medium::OpenMedium;
 use capstan_format::id::MediumId;

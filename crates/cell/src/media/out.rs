@@ -1,6 +1,6 @@
 //! Tapes that are out of the house: a single one with its medium, those of an array each by itself.
 
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_devices::rait::placed::Placed;
 use capstan_format::id::MediumId;
 use capstan_idb::{Idb, Management, Medium};

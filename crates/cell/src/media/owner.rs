@@ -1,6 +1,6 @@
 //! Whose media are: a cell writes on its own.
 
-use capstan_devices::address::{Address, LibraryName};
+use capstan_address::{Address, LibraryName};
 use capstan_devices::medium::OpenMedium;
 use capstan_devices::open::{Unjudged, Writable};
 use capstan_devices::rait::placed::Placed;
@@ -410,7 +410,7 @@ fn whole(address: &Address) -> Result<Address> {
             Address::File(place.map_err(CellError::io("resolve", path.display()))?)
         }
         Address::Tape(tape) => Address::Tape(tape.recorded()),
-        Address::Array(array) => Address::Array(array.with_whole_paths()),
+        Address::Array(array) => Address::Array(array.recorded()),
         Address::Null { .. } => address.clone(),
     })
 }

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
+use capstan_address::{Address, TapeAddress};
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::directory::mounts::{MountTables, whole};
 use capstan_devices::directory::{InDirectory, look_in};
 use capstan_devices::host::DeviceHost;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_address::{Address, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_idb::{Holdings, Management};
 use capstan_tape::changer::Place;

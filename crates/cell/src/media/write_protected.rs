@@ -3,7 +3,7 @@
 //! Two things are recorded. That the tape is passed over holds as long as it lies where it lay then ([`crate::supply::seen`]): whoever
 //! moves its tab takes it out for that. That it is write-protected stays on record until a drive says that it is not.
 
-use capstan_devices::address::{LibraryName, TapeAddress};
+use capstan_address::{LibraryName, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_idb::{Idb, Medium, TapeIs};
 use capstan_tape::TapeError;

@@ -1,6 +1,6 @@
 //! Files whose data lie on media that are away: they are not damaged, and come when the media do. A line is said of each medium.
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use parking_lot::Mutex;

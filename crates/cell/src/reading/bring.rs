@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_catalog::places::{Away, SegmentPlace};
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::operator::Asked;
 use capstan_engine::frames::Place;
 use capstan_format::id::{MediumId, SegmentNumber};

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_address::{Address, TapeAddress};
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_devices::medium::OpenMedium;
 use capstan_devices::os_errors::is_far;

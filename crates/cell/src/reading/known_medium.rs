@@ -1,6 +1,6 @@
 //! Known media where they were last seen: to read, or held for changes.
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::medium::{HeldMedium, OpenMedium};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_format::id::{ObjectId, SessionId};
 use capstan_idb::{Session, Status};
 use serde::Deserialize;

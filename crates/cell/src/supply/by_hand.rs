@@ -1,7 +1,7 @@
 //! Tapes of drives that stand alone: looked at before they are written, and asked for where they will not do.
 
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::operator::Refused;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_devices::host::DeviceHost;
 
 use crate::Cell;

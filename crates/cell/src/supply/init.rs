@@ -1,6 +1,6 @@
 //! Making media.
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::medium::OpenMedium;
 use capstan_devices::rait::placed::Placed;
 use capstan_format::block::is_block_size;

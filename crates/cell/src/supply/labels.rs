@@ -1,6 +1,6 @@
 //! Labels of media: which can be given.
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

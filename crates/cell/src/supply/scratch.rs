@@ -1,6 +1,6 @@
 //! Blank tapes of libraries: what a pool takes that may, and many made media at once.
 
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_idb::{Medium, Pool, RotationSet};
 use globset::GlobBuilder;
 

@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_devices::tape::OnTape;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{SeenTape, TapeIs};

@@ -6,8 +6,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use capstan_address::{Address, ArrayAddress, LibraryName, TapeAddress};
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, ArrayAddress, LibraryName, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_devices::medium::HeldMedium;
 use capstan_devices::rait::{drives, make};

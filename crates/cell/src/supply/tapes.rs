@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 
+use capstan_address::{Address, TapeAddress};
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use capstan_address::LibraryName;
 use capstan_devices::DeviceError;
-use capstan_devices::address::LibraryName;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_tape::TapeError;

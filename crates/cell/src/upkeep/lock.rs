@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capstan_address::Address;
 use capstan_catalog::version::chain;
-use capstan_devices::address::Address;
 use capstan_devices::medium::HeldMedium;
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_format::lock::VersionLock;

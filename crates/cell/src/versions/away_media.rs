@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_address::{Address, TapeAddress};
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, ObjectId, SegmentId, VersionId};
 use capstan_idb::{Claim, Management, Medium, Object, torn};

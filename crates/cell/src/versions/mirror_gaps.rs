@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 use capstan_idb::Segment;

@@ -9,8 +9,8 @@ use capstan_tape::changer::{Held, Place, is_spare};
 use capstan_tape::{Changer, TapeDrive, TapeError, leaving};
 
 use super::fitting::Fitting;
-use crate::address::LibraryName;
 use crate::state::ledger::Ledger;
+use capstan_address::LibraryName;
 
 /// How long to wait before looking again where tapes are.
 const PAUSE: Duration = Duration::from_millis(2);

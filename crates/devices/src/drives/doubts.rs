@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 
 use super::loaded::LoadedDrive;
 use super::mount::Tape;
-use crate::address::{LibraryName, TapeAddress};
 use crate::state::ledger::{DriveFault, DriveOnRecord};
+use capstan_address::{LibraryName, TapeAddress};
 
 /// A drive that could not read or write so many tapes, which others can, is given no more of them.
 pub const SUSPECT: usize = 2;

@@ -6,7 +6,7 @@ use capstan_format::id::MediumId;
 
 use super::Tapes;
 use super::mount::Tape;
-use crate::address::LibraryName;
+use capstan_address::LibraryName;
 
 /// What a host knows of a drive that stands alone without a look into it.
 pub(crate) enum InDrive {

@@ -8,7 +8,7 @@ use capstan_tape::{
 
 use super::WINDOW;
 use super::passed::{Passed, Shape};
-use crate::address::SpoolPlan;
+use capstan_address::SpoolPlan;
 
 /// A drive of a host with the tape in it.
 pub struct LoadedDrive {

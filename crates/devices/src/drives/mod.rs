@@ -38,8 +38,8 @@ use parking_lot::Mutex;
 
 use self::doubts::Doubts;
 use self::loaded::LoadedDrive;
-use crate::address::{Address, LibraryName, TapeAddress};
 use crate::state::HostState;
+use capstan_address::{Address, LibraryName, TapeAddress};
 
 type Key = (LibraryName, Option<String>, Option<MediumId>);
 type Inventories = HashMap<LibraryName, (Instant, Vec<Held>)>;

@@ -24,8 +24,8 @@ use super::fitting::Fitting;
 use super::loaded::LoadedDrive;
 use super::moves::{Another, Moves};
 use super::{Tapes, Wanted};
-use crate::address::{Address, LibraryName, TapeAddress};
 use crate::state::operator::Refused;
+use capstan_address::{Address, LibraryName, TapeAddress};
 
 /// How long to wait before looking again whether a drive is free.
 const PAUSE: Duration = Duration::from_millis(2);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use capstan_tape::Spot;
 
 use super::nameless;
-use crate::address::SpoolPlan;
+use capstan_address::SpoolPlan;
 
 /// Bytes of blocks that are kept in memory.
 pub const WINDOW: usize = 32 << 20;

@@ -1,16 +1,17 @@
 //! Libraries and drives of a host: opened by their names, and which there are.
 
+use capstan_address::AddressError;
+use capstan_address::iscsi::Target;
 use capstan_scsi::find;
 use capstan_scsi::inquiry::Kind;
-use capstan_scsi::iscsi::Target;
 use capstan_tape::changer::DriveInfo;
 use capstan_tape::{Changer, Media, TapeError};
 
 use super::DeviceHost;
 use crate::DeviceError;
-use crate::address::{Address, LibraryName, TapeAddress};
 use crate::drives::fitting::{generations_of, names};
 use crate::scsi::{explain, info_of};
+use capstan_address::{Address, LibraryName, TapeAddress};
 
 impl DeviceHost {
     /// Opens a library, or a drive that stands alone, which is a library without slots.
@@ -72,9 +73,9 @@ impl DeviceHost {
 
     /// Drives and changers of an iSCSI host, `[user@]host[:port]`; and why some of its targets could not be asked.
     pub fn devices_at(&self, host: &str) -> Result<(Vec<Seen>, Vec<String>), DeviceError> {
-        let host = Target::parse_host(host).map_err(DeviceError::BadUrl)?;
+        let host = Target::parse_host(host)?;
         if host.secret().is_some() {
-            return Err(DeviceError::SecretInName(host.portal()));
+            return Err(AddressError::SecretInName(host.portal()).into());
         }
         let host = self.state().scsi.with_secret(host);
         let at_host = find::at_host(&host).map_err(|e| explain(e, &host.portal()))?;

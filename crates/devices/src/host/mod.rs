@@ -16,7 +16,6 @@ use capstan_format::keys::Key32;
 use capstan_tape::Struck;
 
 use crate::DeviceError;
-use crate::address::{SpoolPlan, TapeAddress};
 use crate::drives::{Tapes, nameless};
 use crate::error::io_error;
 use crate::scsi::Reconnects;
@@ -26,6 +25,7 @@ use crate::state::operator::OperatorRequests;
 use crate::state::queue::Queue;
 use crate::state::shared::Common;
 use crate::state::waits::Waits;
+use capstan_address::{SpoolPlan, TapeAddress};
 
 /// A device host. Clones are the same host. With the last one go the drives of all tapes that nobody has open.
 #[derive(Clone, Default)]

@@ -8,10 +8,10 @@ use capstan_tape::changer::Held;
 use capstan_tape::{DriveSession, TapeError};
 
 use super::DeviceHost;
-use crate::address::{Address, LibraryName, TapeAddress};
 use crate::drives::loaded::LoadedDrive;
 use crate::drives::{Tape, Trial};
 use crate::state::ledger::DriveFault;
+use capstan_address::{Address, LibraryName, TapeAddress};
 
 impl DeviceHost {
     /// What lies in a library, by place, as it was at most two seconds ago.

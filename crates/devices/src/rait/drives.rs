@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crate::DeviceError;
-use crate::address::{Address, ArrayAddress, LibraryName, TapeAddress};
 use crate::host::DeviceHost;
+use capstan_address::{Address, ArrayAddress, LibraryName, TapeAddress};
 
 /// The drives of the libraries that an array's tapes lie in.
 pub(super) struct Drives(HashMap<LibraryName, Count>);

@@ -1,9 +1,9 @@
 //! Tapes of an array that are not in their libraries: as many are waited for as the array cannot be read without, whichever come.
 
-use crate::address::{Address, ArrayAddress, TapeAddress};
 use crate::drives::Tape;
 use crate::host::DeviceHost;
 use crate::state::operator::Refused;
+use capstan_address::{Address, ArrayAddress, TapeAddress};
 
 /// Waits until enough members of an array are there to read it, as long as somebody is asked for tapes. Those that lack then are not
 /// waited for when they are opened.

@@ -5,7 +5,7 @@ use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 
 use super::open::KnownMembers;
-use crate::address::{Address, ArrayAddress, TapeAddress};
+use capstan_address::{Address, ArrayAddress, TapeAddress};
 
 /// A tape that is a member of an array, with its header.
 pub type FoundTape = (TapeAddress, MediumHeader);
@@ -103,7 +103,7 @@ mod tests {
     use capstan_format::record::{FORMAT_VERSION, Protection};
 
     use super::*;
-    use crate::address::LibraryName;
+    use capstan_address::LibraryName;
 
     fn header(id: u8) -> MediumHeader {
         let header = MediumHeader {

@@ -8,11 +8,11 @@ use capstan_format::record::MediumHeader;
 
 use super::drives;
 use super::make::{Claims, NewId, claims, make_one};
-use crate::address::{Address, ArrayAddress, TapeAddress};
 use crate::directory::{self, InDirectory};
 use crate::error::io_error;
 use crate::host::DeviceHost;
 use crate::{DeviceError, tape};
+use capstan_address::{Address, ArrayAddress, TapeAddress};
 
 /// An array of which some members are still to be made.
 pub struct HalfMade(Plan);

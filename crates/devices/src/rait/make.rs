@@ -8,11 +8,11 @@ use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 
 use crate::DeviceError;
-use crate::address::{Address, ArrayAddress, TapeAddress};
 use crate::directory::{FileDevice, InDirectory, look_in};
 use crate::error::io_error;
 use crate::host::DeviceHost;
 use crate::tape::Claim;
+use capstan_address::{Address, ArrayAddress, TapeAddress};
 
 /// Makes identities for new members.
 pub type NewId<'a> = &'a dyn Fn() -> io::Result<MediumId>;

@@ -19,7 +19,6 @@ use super::make::{is_blank_place, make};
 use super::placed::Placed;
 use super::storage::{RaitStorage, StoredMember};
 use super::unfinished;
-use crate::address::{Address, ArrayAddress};
 use crate::directory::{FileDevice, RealStorage, lock_header};
 use crate::error::io_error;
 use crate::host::DeviceHost;
@@ -29,6 +28,7 @@ use crate::medium::storage::Storage;
 use crate::null::NullDevice;
 use crate::tape::TapeDevice;
 use crate::{Device, DeviceError, LostMember};
+use capstan_address::{Address, ArrayAddress};
 
 /// An array that was opened.
 pub struct Opened {

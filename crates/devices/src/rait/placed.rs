@@ -3,7 +3,7 @@
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
 
-use crate::address::{Address, ArrayAddress, TapeAddress, whole};
+use capstan_address::{Address, ArrayAddress, TapeAddress};
 
 /// Where a medium was found.
 #[derive(Debug, Clone)]
@@ -24,8 +24,8 @@ impl Placed {
     /// A medium on that device; of an array with its members in their places. Of those `lost` were not found, and have the names by
     /// which they were looked for.
     pub fn new(address: &Address, lost: &[Address]) -> Self {
-        let lost = lost.iter().map(whole).collect();
-        Self { address: whole(address), lost, others: Vec::new(), rebuilt: Vec::new() }
+        let lost = lost.iter().map(Address::recorded).collect();
+        Self { address: address.recorded(), lost, others: Vec::new(), rebuilt: Vec::new() }
     }
 
     /// The same, where on these tapes something else was found.
@@ -52,7 +52,7 @@ impl Placed {
     /// Its device, with the members that were not found where they are `known` to be: one that was replaced, or is away, does not take
     /// the place of the one that is known. What was found somewhere is not where it was before.
     pub fn with_known(&self, known: &Address) -> Address {
-        let (Address::Array(now), Address::Array(known)) = (&self.address, whole(known)) else {
+        let (Address::Array(now), Address::Array(known)) = (&self.address, known.recorded()) else {
             return self.address.clone();
         };
         let mut taken = self.others.clone();

@@ -10,13 +10,13 @@ use super::make::{NewId, is_blank_place, make_member};
 use super::open::{Opened, member_device};
 use super::storage::{ArraySegment, number_of, write_attached};
 use super::unfinished::Mark;
-use crate::address::Address;
 use crate::directory::RealStorage;
 use crate::error::io_error;
 use crate::host::DeviceHost;
 use crate::medium::names::{GONE_SUFFIX, segment_number};
 use crate::medium::storage::Storage;
 use crate::{Device, DeviceError};
+use capstan_address::Address;
 
 /// What was written of a member.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

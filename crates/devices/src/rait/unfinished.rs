@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use capstan_format::id::MediumId;
 
 use crate::DeviceError;
-use crate::address::Address;
 use crate::directory::{RealStorage, UNFINISHED, is_our_name};
 use crate::error::io_error;
 use crate::medium::storage::Storage;
+use capstan_address::Address;
 
 /// Longer than any mark.
 const LONGEST: u64 = 256;

@@ -23,10 +23,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{env, fs};
 
+use capstan_address::iscsi::{SECRET_VARIABLE, Target};
 use capstan_scsi::Error;
 use capstan_scsi::find::{self, Found};
 use capstan_scsi::inquiry::{Identity, Kind};
-use capstan_scsi::iscsi::{Iscsi, Target};
+use capstan_scsi::iscsi::Iscsi;
 use capstan_scsi::patience::Again;
 use capstan_scsi::transport::Transport;
 use capstan_tape::lock::Locks;
@@ -38,9 +39,6 @@ pub use capstan_scsi::patience::Reconnects;
 pub(crate) use changer::info_of;
 pub(crate) use errors::explain;
 use owed::Debts;
-
-/// Where the secret of an iSCSI login is: not in a device's name, which others see.
-pub const SECRET_VARIABLE: &str = "CAPSTAN_CHAP_SECRET";
 
 /// How real drives and libraries are reached at a host, and what is known of them.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use capstan_format::id::MediumId;
 
-use crate::address::LibraryName;
+use capstan_address::LibraryName;
 
 /// Something that happened to a tape.
 #[derive(Debug, Clone, PartialEq, Eq)]

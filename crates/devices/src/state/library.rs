@@ -5,7 +5,7 @@ use capstan_tape::{Changer, TapeError};
 
 use super::HostState;
 use super::shared::shared;
-use crate::address::LibraryName;
+use capstan_address::LibraryName;
 
 impl HostState {
     /// Opens a library, or a drive that stands alone, which is a library without slots.

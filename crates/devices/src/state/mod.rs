@@ -21,8 +21,8 @@ use self::operator::OperatorRequests;
 use self::queue::Queue;
 use self::shared::Common;
 use self::waits::Waits;
-use crate::address::{LibraryName, SpoolPlan, TapeAddress};
 use crate::scsi::Initiator;
+use capstan_address::{LibraryName, SpoolPlan, TapeAddress};
 
 /// What a host has beside tapes in drives.
 pub(crate) struct HostState {

@@ -10,7 +10,7 @@ use capstan_tape::{Changer, TapeDrive, TapeError};
 
 use super::HostState;
 use super::queue::Queue;
-use crate::address::LibraryName;
+use capstan_address::LibraryName;
 
 /// What those who share libraries have in common.
 pub trait Common: Send + Sync {

@@ -183,10 +183,10 @@ mod tests {
     use super::super::tests::{BLOCK, address, address_of, open, write};
     use super::*;
     use crate::Device;
-    use crate::address::TapeAddress;
     use crate::host::DeviceHost;
     use crate::medium::OpenMedium;
     use crate::medium::storage::Storage;
+    use capstan_address::TapeAddress;
     use capstan_format::attachment::AttachmentKind;
     use capstan_format::id::{SegmentId, VersionId};
     use capstan_format::lock::VersionLock;
@@ -227,7 +227,7 @@ mod tests {
     /// The tape, which is in its drive already, while the drive fails.
     fn failing(host: &DeviceHost, address: &TapeAddress, faults: &str) -> TapeStorage {
         host.release_idle();
-        let crate::address::LibraryName::Virtual(dir) = &address.library else { panic!() };
+        let capstan_address::LibraryName::Virtual(dir) = &address.library else { panic!() };
         let library = Library::open(dir).unwrap();
         library.plan_faults(Some(1), faults).unwrap();
         TapeStorage::new(Tape::in_drive(host.tapes(), Box::new(library.drive(1).unwrap())))

@@ -12,9 +12,9 @@ use capstan_tape::TapeError;
 use super::on_tape::refuse_used_but;
 use super::writer::write_header;
 use crate::DeviceError;
-use crate::address::TapeAddress;
 use crate::drives::Tape;
 use crate::host::DeviceHost;
+use capstan_address::TapeAddress;
 
 /// A tape on which nothing is that must stay; nobody else gets it.
 pub(crate) struct Claim(Arc<Tape>);
@@ -53,9 +53,9 @@ mod tests {
     use super::super::tests::{address, open, plain_header, write};
     use super::*;
     use crate::Device;
-    use crate::address::Address;
-    use crate::address::ArrayAddress;
     use crate::rait::make::make;
+    use capstan_address::Address;
+    use capstan_address::ArrayAddress;
     use capstan_tape::vtl::library::{Design, Library};
 
     /// A library of three drives and so many tapes.
@@ -69,7 +69,7 @@ mod tests {
         let library = dir.join("three");
         Library::create(&library, &design, count).unwrap();
         let tape = |n| TapeAddress {
-            library: crate::address::LibraryName::Virtual(library.clone()),
+            library: capstan_address::LibraryName::Virtual(library.clone()),
             ..first.with_tape(&format!("V{n:05}L9"))
         };
         (1..=count).map(tape).collect()

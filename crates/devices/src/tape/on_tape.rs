@@ -7,10 +7,10 @@ use capstan_tape::TapeError;
 use super::seems::seems;
 use super::storage::{TapeStorage, open_member};
 use crate::DeviceError;
-use crate::address::TapeAddress;
 use crate::drives::Tape;
 use crate::host::DeviceHost;
 use crate::medium::member_alone;
+use capstan_address::TapeAddress;
 
 /// Whether nothing was ever written to a tape.
 pub(crate) fn is_blank(host: &DeviceHost, address: &TapeAddress) -> Result<bool, DeviceError> {

@@ -22,9 +22,9 @@ use capstan_tape::{DriveSession, Speeds};
 use parking_lot::{Condvar, Mutex};
 
 use super::writer::TapeDevice;
-use crate::address::SpoolPlan;
 use crate::drives::nameless;
 use crate::{Device, DeviceError};
+use capstan_address::SpoolPlan;
 
 /// The share of the spool at which the tape is started.
 const HIGH: f64 = 0.8;

@@ -15,7 +15,6 @@ use parking_lot::Mutex;
 
 use super::{attachment, catalog_file, complete, data_file, failed};
 use crate::DeviceError;
-use crate::address::TapeAddress;
 use crate::drives::loaded::Found;
 use crate::drives::passed::Shape;
 use crate::drives::{HEADER_FILE, LONGEST, Tape, WINDOW, Wanted};
@@ -25,6 +24,7 @@ use crate::medium::ends::blocks_on;
 use crate::medium::names::{SUFFIX, segment_name, segment_number};
 use crate::medium::storage::{ReadFile, Recorded, Storage, WriteFile};
 use crate::medium::{HEADER_NAME, NewAttachment, OpenMedium};
+use capstan_address::TapeAddress;
 
 /// The most that the catalog of a segment can be: what is more is none of ours.
 const CATALOG_MAX: usize = 256 << 20;

@@ -17,12 +17,12 @@ use parking_lot::Mutex;
 use super::storage::TapeStorage;
 use super::writer::TapeDevice;
 use crate::Device;
-use crate::address::{Address, SpoolPlan, TapeAddress};
 use crate::drives::Tape;
 use crate::drives::loaded::{Found, LoadedDrive};
 use crate::host::DeviceHost;
 use crate::medium::names::{SUFFIX, segment_name};
 use crate::medium::storage::{Recorded, Storage};
+use capstan_address::{Address, SpoolPlan, TapeAddress};
 
 pub(super) const BLOCK: usize = 64 << 10;
 /// More than what passed by last.
@@ -478,7 +478,7 @@ fn threads_that_take_turns_in_one_drive_all_get_it() {
     let host = &DeviceHost::default();
     std::thread::scope(|threads| {
         for barcode in ["V00001L9", "V00002L9"] {
-            let library = crate::address::LibraryName::Virtual(two.clone());
+            let library = capstan_address::LibraryName::Virtual(two.clone());
             let address = TapeAddress { library, ..first.with_tape(barcode) };
             threads.spawn(move || {
                 let tape = Tape::of(host.tapes(), &address);

@@ -10,11 +10,11 @@ use capstan_tape::{DriveKey, DriveSession, Speeds, Spot, TapeError, Written};
 
 use super::storage::{TapeStorage, header_lost};
 use super::{catalog_file, complete, data_file};
-use crate::address::TapeAddress;
 use crate::drives::{HEADER_FILE, Tape};
 use crate::host::DeviceHost;
 use crate::medium::{OpenMedium, member_alone};
 use crate::{Device, DeviceError};
+use capstan_address::TapeAddress;
 
 /// A tape that is written.
 pub struct TapeDevice {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use capstan_address::Address;
 use capstan_cell::request::VersionName;
-use capstan_devices::address::Address;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 
 use crate::args::look::export::ExportArgs;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_format::keys::{LockId, Recipient};
 use clap::{Args, Subcommand, ValueHint};
 

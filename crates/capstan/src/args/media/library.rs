@@ -1,7 +1,7 @@
 //! The options of `capstan library`.
 
+use capstan_address::LibraryName;
 use capstan_cell::library::TapeName;
-use capstan_devices::address::LibraryName;
 use capstan_tape::changer::Place;
 use clap::{Args, Subcommand};
 

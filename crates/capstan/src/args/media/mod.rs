@@ -5,8 +5,8 @@ pub(super) mod pool;
 pub(super) mod rait;
 pub(super) mod vtl;
 
+use capstan_address::{Address, LibraryName};
 use capstan_cell::LabelRule;
-use capstan_devices::address::{Address, LibraryName};
 use capstan_idb::RotationSet;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 

@@ -1,7 +1,7 @@
 //! The options of `capstan pool`.
 
+use capstan_address::LibraryName;
 use capstan_cell::LabelRule;
-use capstan_devices::address::LibraryName;
 use capstan_idb::{Allocation, RotationSet};
 use clap::{Args, Subcommand};
 

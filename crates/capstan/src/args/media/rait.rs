@@ -1,6 +1,6 @@
 //! The options of `capstan rait`.
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use clap::Subcommand;
 
 const AFTER_STATUS: &str = "\

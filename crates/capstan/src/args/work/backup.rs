@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use capstan_address::Address;
 use capstan_cell::request::{Compression, Locked, LogLevel, ReadMode};
-use capstan_devices::address::Address;
 use capstan_format::codec::Method;
 use clap::{Args, ValueEnum, ValueHint};
 

@@ -1,7 +1,7 @@
 //! The options of `capstan copy`.
 
+use capstan_address::Address;
 use capstan_cell::request::VersionName;
-use capstan_devices::address::Address;
 use capstan_idb::LogLevel;
 use clap::{ArgGroup, Args, ValueHint};
 

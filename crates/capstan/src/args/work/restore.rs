@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use capstan_address::Address;
 use capstan_cell::request::{Overwrite, VersionName};
-use capstan_devices::address::Address;
 use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 
 use crate::args::time::{When, parse_when};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use capstan_address::{Address, LibraryName};
 use capstan_cell::check_names;
-use capstan_devices::address::{Address, LibraryName};
 use capstan_disk_agent::select::{Pattern, Selection};
 use clap::{Arg, CommandFactory, Parser};
 use toml::de::DeValue;

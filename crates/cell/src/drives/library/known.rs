@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, SeenTape};
 use capstan_tape::changer::{Held, Place};

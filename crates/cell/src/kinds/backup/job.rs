@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_disk_agent::backup::{Backup, Counters, KnownFiles};
 use capstan_disk_agent::linux::used::used;
 use capstan_disk_agent::owners::OwnerNames;

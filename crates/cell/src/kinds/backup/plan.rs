@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_disk_agent::backup::{Named, ReadOptions, Roots, inner, roots};
 use capstan_disk_agent::linux::source;
 use capstan_disk_agent::select::Selection;

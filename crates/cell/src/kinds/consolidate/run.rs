@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use capstan_address::LibraryName;
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::version::{Merged, Overview};
-use capstan_devices::address::LibraryName;
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::stream::StreamWriter;
 use capstan_disk_agent::stream::choice::{Compression, CompressionChoice, Ladder};

@@ -2,7 +2,7 @@
 //!
 //! A tape that the versions are read from is not written: the drive would wind between the two for every block.
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_format::id::MediumId;
 use capstan_media_agent::write::mirror::Member;
 

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_catalog::places::SegmentPlace;
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
 use capstan_format::id::MediumId;
 
 use super::run::Work;

@@ -1,6 +1,6 @@
 //! The media on which a copy counts as staged.
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_format::id::MediumId;
 
 use crate::Cell;

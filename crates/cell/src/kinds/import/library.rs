@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use capstan_address::{Address, TapeAddress};
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::VersionId;

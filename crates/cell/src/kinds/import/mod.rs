@@ -12,7 +12,7 @@ mod sessions;
 
 use std::collections::BTreeMap;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::medium::{FoundLock, OpenMedium};
 use capstan_devices::rait::placed::Placed;
 use capstan_engine::message::{Code, shell_word};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, ObjectId, VersionId};

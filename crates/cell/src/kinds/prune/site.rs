@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;

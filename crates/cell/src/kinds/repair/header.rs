@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::directory::{LostHeader, lost_header, medium_of, rewrite_header};
 use capstan_devices::medium::HEADER_NAME;
 use capstan_engine::message::{Code, shell_word};

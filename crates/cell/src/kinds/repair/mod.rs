@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::host::DeviceHost;
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Meters, Stage};

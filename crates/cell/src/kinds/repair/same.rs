@@ -1,7 +1,7 @@
 //! Whether what lies in the place of a medium that is to be mended is that medium. Its disk may not be mounted, or another one over it,
 //! and what lies there an older state of it, or a copy: what the medium has would be missed there, and written to the wrong disk.
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::medium::OpenMedium;
 
 use crate::Cell;

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_address::Address;
 use capstan_catalog::version::Overview;
-use capstan_devices::address::Address;
 use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::id::{MediumId, StreamId};

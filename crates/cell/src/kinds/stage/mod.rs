@@ -16,7 +16,7 @@ mod target;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_engine::message::Code;
 use capstan_format::id::VersionId;
 use capstan_idb::Status;

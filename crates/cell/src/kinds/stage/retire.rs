@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use capstan_address::Address;
 use capstan_catalog::places::SegmentPlace;
-use capstan_devices::address::Address;
 use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SessionId, VersionId};

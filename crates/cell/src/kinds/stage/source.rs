@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::medium::{FoundLock, OpenMedium};
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_idb::Medium;

@@ -1,6 +1,6 @@
 //! Where copies are staged to.
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_media_agent::write::mirror::Member;
 
 use super::source::Sources;

@@ -13,8 +13,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::ErrorKind;
 
+use capstan_address::Address;
 use capstan_devices::DeviceError;
-use capstan_devices::address::Address;
 use capstan_devices::medium::OpenMedium;
 use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_format::record::RECORD_MAX;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::medium::{HeldMedium, OpenMedium};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};

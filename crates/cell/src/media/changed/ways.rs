@@ -1,6 +1,6 @@
 //! What an administrator can do where a medium is not as it was last written.
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_engine::message::shell_word;
 use capstan_idb::Medium;
 

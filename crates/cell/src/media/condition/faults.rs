@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use capstan_devices::address::{Address, ArrayAddress};
+use capstan_address::{Address, ArrayAddress};
 use capstan_devices::rait::open::{self as arrays, KnownMembers};
 use capstan_engine::message::{Code, shell_word};
 use capstan_idb::{Management, Medium};

@@ -4,7 +4,7 @@
 //! is mended, or that takes what [`WRITES`] sessions write, has no errors any more. Of a tape they stay: those that stayed after the
 //! drive's own repeats are the tape's, and a poor tape is retired.
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::{Pool, RotationSet};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use capstan_address::Address;
 use capstan_devices::LostMember as Lost;
-use capstan_devices::address::Address;
 use capstan_devices::rait::open::{KnownMembers, Opened};
 use capstan_engine::message::shell_word;
 use capstan_format::array::RebuiltMember;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use capstan_devices::address::{Address, ArrayAddress, TapeAddress};
+use capstan_address::{Address, ArrayAddress, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_devices::medium::OpenMedium;
 use capstan_devices::rait::half_made;

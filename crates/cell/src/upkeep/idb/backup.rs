@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::directory::{header_in, write_idb_backup};
 use capstan_devices::medium::HEADER_NAME;
 use capstan_engine::message::Code;

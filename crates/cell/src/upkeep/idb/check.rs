@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::shell_word;
 use capstan_format::catalog::Contents;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use capstan_address::Address;
 use capstan_devices::DeviceError;
-use capstan_devices::address::Address;
 use capstan_devices::host::DeviceHost;
 use capstan_devices::medium::OpenMedium;
 use capstan_devices::rait::find::{FoundTape, arrays_of};

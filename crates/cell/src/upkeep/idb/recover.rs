@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::directory::{idb_backup_time, idb_backups};
 use capstan_devices::host::DeviceHost;
 use capstan_engine::{durable, regular};

@@ -3,7 +3,7 @@
 //! Two directories with one identity (`cp -a`, a cloned disk) would give two segments one number, and whoever reads would get the one
 //! for the other. The copy gets a new identity in its header file; its segments stay what they are, and lie on both media.
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_address::{Address, TapeAddress};
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_idb::{Claim, Medium, torn};

@@ -1,7 +1,7 @@
 //! What an administrator does with media: makes them, names them, gives them away, gives up what they hold.
 
+use capstan_address::{Address, TapeAddress};
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::medium::{FoundLock, OpenMedium};
 use capstan_devices::open::Writable;
 use capstan_engine::message::shell_word;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Weak;
 
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_devices::ledger::Event;
 use capstan_format::id::{MediumId, SessionId};
 use capstan_format::record::{Follows, MediumHeader};

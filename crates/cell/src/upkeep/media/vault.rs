@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use capstan_devices::address::{Address, LibraryName, TapeAddress};
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_format::id::VersionId;
 use capstan_idb::{Medium, Pool};

@@ -6,8 +6,8 @@ use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_tape::vtl::library::{Design, Library};
 
 use super::*;
-use crate::address::{Address, TapeAddress};
 use crate::host::DeviceHost;
+use capstan_address::{Address, TapeAddress};
 
 const BLOCK: usize = 64 << 10;
 

@@ -6,13 +6,11 @@
 
 mod library;
 mod session;
-mod url;
-
-pub use url::Target;
 
 use std::fs;
 use std::time::Duration;
 
+use capstan_address::iscsi::Target;
 use session::Session;
 
 use super::{Data, Left, Outcome, Transport, TransportError};

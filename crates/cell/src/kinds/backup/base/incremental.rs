@@ -3,10 +3,10 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
+use capstan_address::{Address, LibraryName};
 use capstan_catalog::CatalogError;
 use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::{Merged, chain};
-use capstan_devices::address::{Address, LibraryName};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 use capstan_idb::{LogLevel, Object, Status, Version};

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use capstan_address::Address;
 use capstan_devices::WAYS_TO_ROOM;
-use capstan_devices::address::Address;
 use capstan_devices::medium::HeldMedium;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;

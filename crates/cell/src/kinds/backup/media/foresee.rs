@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use capstan_address::{Address, TapeAddress};
 use capstan_devices::DeviceError;
-use capstan_devices::address::{Address, TapeAddress};
 use capstan_devices::directory::FileDevice;
 use capstan_devices::directory::mounts::whole;
 

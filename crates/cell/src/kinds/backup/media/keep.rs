@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_devices::drives::nameless;
 use capstan_engine::message::Code;
 use capstan_media_agent::write::options::Keeping;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use capstan_devices::address::{Address, TapeAddress};
+use capstan_address::{Address, TapeAddress};
 use capstan_devices::medium::{HeldMedium, OpenMedium};
 use capstan_devices::null::NullDevice;
 use capstan_devices::rait::open::null_device;

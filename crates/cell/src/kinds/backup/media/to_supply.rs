@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;

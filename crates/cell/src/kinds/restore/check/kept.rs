@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use capstan_devices::address::Address;
+use capstan_address::Address;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::address::SpoolPlan;
+use capstan_address::SpoolPlan;
 use capstan_devices::drives::nameless;
 use capstan_format::id::StreamId;
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::{Ended, Pending, Session};
 use crate::patience::Watch;
-use crate::transport::iscsi::Target;
 use crate::transport::iscsi::library::{Context, Library};
+use capstan_address::iscsi::Target;
 
 /// Nobody has more targets than this; a list without an end is left.
 const TARGETS_MAX: usize = 65_536;

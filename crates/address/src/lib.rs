@@ -1,17 +1,22 @@
-//! Device names as people write them.
+//! Names of devices, as administrators write them, the database records them and hosts send them to each other.
+//!
+//! Text comes in, values go out, and the other way round. A name is a value: nothing is opened here. Only [`Address::recorded`] and what
+//! is like it look at this host's file system, to follow symbolic links of a directory's path.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
 mod array;
+mod error;
+pub mod iscsi;
 
 pub use array::ArrayAddress;
-pub(crate) use array::whole;
+pub use error::AddressError;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use capstan_scsi::iscsi::Target;
-
-use crate::DeviceError;
+use iscsi::Target;
 
 /// A device, as named on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,11 +127,7 @@ impl LibraryName {
     /// The same with its full path, where it is a directory that is there.
     pub fn resolved(&self) -> Self {
         match self {
-            Self::Virtual(dir) => {
-                // One that is away has no path to follow links of.
-                let whole = std::fs::canonicalize(dir).or_else(|_| std::path::absolute(dir));
-                Self::Virtual(whole.unwrap_or_else(|_| dir.clone()))
-            }
+            Self::Virtual(dir) => Self::Virtual(whole(dir)),
             scsi => scsi.clone(),
         }
     }
@@ -146,28 +147,34 @@ impl LibraryName {
 }
 
 impl FromStr for LibraryName {
-    type Err = DeviceError;
+    type Err = AddressError;
 
-    fn from_str(s: &str) -> Result<Self, DeviceError> {
+    fn from_str(s: &str) -> Result<Self, AddressError> {
         refuse_url(s)?;
         let plain = Some(s).filter(|s| !s.contains('?'));
-        plain.and_then(Self::parse).ok_or_else(|| DeviceError::NoLibrary(s.to_owned()))
+        plain.and_then(Self::parse).ok_or_else(|| AddressError::NoLibrary(s.to_owned()))
     }
 }
 
 /// Says what is wrong with an iSCSI URL, without the secret that may be in it.
-fn refuse_url(text: &str) -> Result<(), DeviceError> {
+fn refuse_url(text: &str) -> Result<(), AddressError> {
     let name = text.split_once('?').map_or(text, |(name, _)| name);
     if !name.starts_with("iscsi:") {
         return Ok(());
     }
     match Target::parse(name) {
-        Err(e) => Err(DeviceError::BadUrl(e)),
+        Err(e) => Err(e),
         Ok(target) if target.secret().is_some() => {
-            Err(DeviceError::SecretInName(target.to_string()))
+            Err(AddressError::SecretInName(target.to_string()))
         }
         Ok(_) => Ok(()),
     }
+}
+
+/// The whole path of a directory of this host, with symbolic links followed where it is there.
+fn whole(path: &PathBuf) -> PathBuf {
+    let whole = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+    whole.unwrap_or_else(|_| path.clone())
 }
 
 /// Whether a text can be on a tape's sticker.
@@ -208,6 +215,17 @@ impl fmt::Display for TapeAddress {
 }
 
 impl Address {
+    /// The same as it is recorded: with whole paths, so that it means the same whatever the working directory is; without what a
+    /// session asks for beside the medium.
+    pub fn recorded(&self) -> Self {
+        match self {
+            Self::File(path) => Self::File(whole(path)),
+            Self::Tape(tape) => Self::Tape(tape.recorded()),
+            Self::Array(array) => Self::Array(array.recorded()),
+            Self::Null { .. } => self.clone(),
+        }
+    }
+
     /// Whether its media are read from begin to end best: to go to and fro takes long.
     pub fn is_sequential(&self) -> bool {
         match self {
@@ -264,11 +282,11 @@ impl Address {
 }
 
 impl FromStr for Address {
-    type Err = DeviceError;
+    type Err = AddressError;
 
-    fn from_str(s: &str) -> Result<Self, DeviceError> {
+    fn from_str(s: &str) -> Result<Self, AddressError> {
         refuse_url(s)?;
-        let bad = || DeviceError::BadAddress(s.to_owned());
+        let bad = || AddressError::NoDevice(s.to_owned());
         if let Some(options) = s.strip_prefix("null:") {
             let rate = match options.strip_prefix("rate=") {
                 Some(mb) => Some(

@@ -4,12 +4,10 @@
 //! `rait1:(rait0:/a,/b),(rait0:/c,/d)`.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use capstan_format::array::{DEPTH_MAX, Layout};
 
-use super::{Address, TapeAddress};
-use crate::DeviceError;
+use crate::{Address, AddressError, TapeAddress};
 
 /// An array of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,25 +20,22 @@ pub struct ArrayAddress {
 
 impl ArrayAddress {
     /// Reads a name that begins as that of an array does; `None` if it does not.
-    pub fn parse(text: &str) -> Option<Result<Self, DeviceError>> {
+    pub fn parse(text: &str) -> Option<Result<Self, AddressError>> {
         let rest = text.strip_prefix("rait")?;
         let colon = match rest.strip_prefix(':') {
             Some(shape) => 1 + shape.find(':').unwrap_or(shape.len()),
             None => rest.find(':').filter(|at| rest[..*at].bytes().all(|b| b.is_ascii_digit()))?,
         };
         let (name, members) = text.split_at((4 + colon).min(text.len()));
-        let bad = |problem: &str| DeviceError::BadArray {
-            text: text.to_owned(),
-            problem: problem.to_owned(),
-        };
+        let bad = |problem| AddressError::BadArray { text: text.to_owned(), problem };
         Some(Self::of(name, members.strip_prefix(':').unwrap_or_default(), &bad))
     }
 
     fn of(
         name: &str,
         members: &str,
-        bad: &dyn Fn(&str) -> DeviceError,
-    ) -> Result<Self, DeviceError> {
+        bad: &dyn Fn(&'static str) -> AddressError,
+    ) -> Result<Self, AddressError> {
         let texts = split(members).ok_or_else(|| bad("its parentheses do not match"))?;
         let layout = Layout::of(name, texts.len()).ok_or_else(|| match name {
             "rait0" | "rait1" => bad("it needs two members or more"),
@@ -90,26 +85,11 @@ impl ArrayAddress {
         Ok(Self { layout: self.layout, members })
     }
 
-    /// The same with whole paths, so that it means the same wherever it is read.
-    pub fn with_whole_paths(&self) -> Self {
-        Self { layout: self.layout, members: self.members.iter().map(whole).collect() }
+    /// The same as it is recorded: each member is.
+    pub fn recorded(&self) -> Self {
+        let members = self.members.iter().map(Address::recorded).collect();
+        Self { layout: self.layout, members }
     }
-}
-
-/// A device by the name that is recorded of it.
-pub(crate) fn whole(device: &Address) -> Address {
-    match device {
-        Address::File(path) => Address::File(whole_path(path)),
-        Address::Tape(tape) => Address::Tape(tape.recorded()),
-        Address::Array(array) => Address::Array(array.with_whole_paths()),
-        other => other.clone(),
-    }
-}
-
-fn whole_path(path: &PathBuf) -> PathBuf {
-    // A member that is away has no path to follow links of.
-    let whole = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
-    whole.unwrap_or_else(|_| path.clone())
 }
 
 /// The texts between commas that are in no parentheses, without those around a whole text.
@@ -158,9 +138,11 @@ impl fmt::Display for ArrayAddress {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
-    fn read(text: &str) -> Result<Address, DeviceError> {
+    fn read(text: &str) -> Result<Address, AddressError> {
         text.parse()
     }
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-use crate::Error;
+use crate::AddressError;
+pub use crate::error::SECRET_VARIABLE;
 
 /// The library cuts names off beyond this without a word.
 const LONGEST: usize = 255;
@@ -28,15 +29,15 @@ pub struct Target {
 
 impl Target {
     /// Reads a URL. An error never repeats the secret.
-    pub fn parse(url: &str) -> Result<Self, Error> {
-        parse(url).map_err(|why| Error::BadUrl { url: without_secret(url), why })
+    pub fn parse(url: &str) -> Result<Self, AddressError> {
+        parse(url).map_err(|why| AddressError::BadUrl { url: without_secret(url), why })
     }
 
     /// Reads the name of a host whose targets are to be found: `[user[%secret]@]host[:port]`.
-    pub fn parse_host(text: &str) -> Result<Self, Error> {
+    pub fn parse_host(text: &str) -> Result<Self, AddressError> {
         let (login, host) = text.rsplit_once('@').map_or(("", text), |(login, host)| (login, host));
         let sign = if login.is_empty() { "" } else { "@" };
-        let bad = |why| Error::BadUrl { url: without_secret(text), why };
+        let bad = |why| AddressError::BadUrl { url: without_secret(text), why };
         if host.contains('/') {
             return Err(bad("a host has no '/'"));
         }

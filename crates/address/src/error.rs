@@ -1,0 +1,47 @@
+//! What can be wrong with the name of a device.
+
+/// The environment variable that has the secret of an iSCSI login: names of devices are seen by others.
+pub const SECRET_VARIABLE: &str = "CAPSTAN_CHAP_SECRET";
+
+/// Why a text names no device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// The name cannot be understood.
+    #[error(
+        "'{0}' is not a device; write a directory as file:/path (or just its path), a tape library or drive as \
+         vtape:/path, scsi:/dev/sgN or iscsi://host/target-iqn/lun, or null:"
+    )]
+    NoDevice(String),
+    /// The name is none of a library or a drive.
+    #[error(
+        "'{0}' is not a tape library or drive; write a virtual one as vtape:/path, a changer or drive of this machine as \
+         scsi:/dev/sgN, one over iSCSI as iscsi://host/target-iqn/lun"
+    )]
+    NoLibrary(String),
+    /// The URL of an iSCSI device cannot be understood.
+    #[error(
+        "'{url}' is not an iSCSI device: {why}; write iscsi://[user[%secret]@]host[:port]/target-iqn/lun"
+    )]
+    BadUrl {
+        /// The URL without its secret.
+        url: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// Names of devices are recorded and shown.
+    #[error(
+        "the name of {0} was given with its secret, which others would see; leave it out, and set {SECRET_VARIABLE} to it"
+    )]
+    SecretInName(String),
+    /// An array's name cannot be understood.
+    #[error(
+        "'{text}' is no array: {problem}; write it as rait5:DEVICE,DEVICE,DEVICE or rait:N+K:DEVICE,…, and arrays \
+         in it in parentheses"
+    )]
+    BadArray {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+}

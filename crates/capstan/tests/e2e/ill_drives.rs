@@ -127,6 +127,21 @@ fn a_dead_drive_is_named_until_it_works_again() {
     }
 }
 
+#[test]
+fn what_is_on_record_of_a_library_that_is_gone_can_be_forgotten() {
+    let lab = Lab::new();
+    let dir = library(&lab, 2, 6);
+    lab.file("tree/a", noise(1, 3_000_000));
+    plan(&dir, 1, 1, "offline", true);
+    assert_eq!(night(&lab, 2, "vtape:vtl")["status"], "completed");
+    assert_eq!(ill(&lab), [(1, "failed".to_owned())]);
+    lab.sh("mv vtl gone");
+    lab.run(["library", "enable", "vtape:vtl", "drive:1"]).ok();
+    assert_eq!(status(&lab).1["ill_drives"], serde_json::json!([]));
+    // Nothing else is known of it.
+    lab.run(["library", "enable", "vtape:vtl", "drive:1"]).refused(&["vtl"]);
+}
+
 /// With one drive there is no other: it is as before, and the session's own end tells of it.
 #[test]
 fn of_the_only_drive_nothing_is_on_record() {

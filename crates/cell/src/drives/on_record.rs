@@ -173,31 +173,36 @@ impl Cell {
         Ok(all)
     }
 
-    /// Takes a drive of a library out of service, or back into it; then nothing is on record against it any more.
+    /// Takes a drive of a library out of service, or back into it; then nothing is on record against it any more. What is on record of a
+    /// library or drive that is gone can be forgotten too.
     pub fn set_drive_in_service(
         &self,
         library: &LibraryName,
         drive: u32,
         is_in: bool,
     ) -> Result<()> {
+        let name = library.resolved().to_string();
+        if is_in && records(&self.idb, &name)?.iter().any(|of| of.drive == drive) {
+            let none = DriveRecord { library: name, drive, ..DriveRecord::default() };
+            return put(&self.idb, &none);
+        }
         let opened = self.devices.library(library).map_err(of_tape)?;
         let drives = opened.elements().drives;
         opened.elements().refuse_no_drive(opened.name(), drive).map_err(of_tape)?;
         drop(opened);
-        let name = library.resolved().to_string();
+        if is_in {
+            return Ok(());
+        }
         let out = records(&self.idb, &name)?.into_iter().filter(|of| of.out_us.is_some());
         let out: Vec<u32> = out.map(|of| of.drive).collect();
-        if !is_in && (1..=drives).all(|n| n == drive || out.contains(&n)) {
+        if (1..=drives).all(|n| n == drive || out.contains(&n)) {
             return Err(CellError::BadInput(format!(
                 "drive {drive} is the only one of library {library} that is in service; use another library, or `capstan library \
                  enable` another drive first"
             )));
         }
         let mut record = record_of(&self.idb, &name, drive)?;
-        match is_in {
-            true => (record.out_us, record.failed, record.tapes) = (None, None, Vec::new()),
-            false => record.out_us = record.out_us.or(Some(now_us())),
-        }
+        record.out_us = record.out_us.or(Some(now_us()));
         put(&self.idb, &record)
     }
 
@@ -213,6 +218,21 @@ impl Cell {
     pub(crate) fn failed_in(&self, medium: MediumId) -> String {
         let fault = self.drive_fault_of(medium);
         fault.map_or(String::new(), |fault| format!(" in {}", fault.drive_name()))
+    }
+
+    /// What is said of a medium where another one, of that label, goes on: it is full, or writing to it failed.
+    pub(crate) fn gone_on(
+        &self,
+        is_full: bool,
+        medium: MediumId,
+        label: &str,
+        why: &str,
+    ) -> (Code, String) {
+        if is_full {
+            return (Code::Adapted, format!("'{label}' goes on: {why}"));
+        }
+        let place = self.failed_in(medium);
+        (Code::MediumFailed, format!("writing to it{place} failed, and '{label}' goes on: {why}"))
     }
 
     /// Counts an error of a medium that could not be written: against its drive and the medium, or against the one that the evidence

@@ -64,14 +64,14 @@ const AFTER_DISABLE: &str = "\
 Example:
   capstan library disable scsi:/dev/sg3 drive:1
 
-No session brings a tape to that drive, unless it was told to take it (`?drive=1`). What is written in it now goes on.
+No session brings a tape to that drive, unless the session names it (`?drive=1`). What is written in it now goes on.
 `capstan library status` shows it. One drive of each library stays in service.";
 const AFTER_ENABLE: &str = "\
 Example:
   capstan library enable scsi:/dev/sg3 drive:1
 
-Say that a drive was mended, too: sessions take a drive that failed, or that could not write several tapes, behind all
-others, until one works in it or it is cleaned.";
+Use it after a repair too. A drive that failed, or that could not write several tapes, comes behind all others until a
+session works in it or it is cleaned. What is on record of a library that is gone is forgotten in the same way.";
 
 /// The commands of `library`.
 #[derive(Debug, Subcommand)]

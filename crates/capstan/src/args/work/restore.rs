@@ -89,7 +89,7 @@ pub struct RestoreArgs {
     /// Only list what would be restored
     #[arg(long)]
     pub list: bool,
-    /// Restore owners, and whoever ACLs name, by number, not by name
+    /// Restore owners and entries of ACLs by number, not by name
     #[arg(long)]
     pub numeric_ids: bool,
     /// Read tapes through a spool in this directory: for many small files, which are written more slowly than a drive reads

@@ -209,17 +209,8 @@ impl Cell {
                     .then(|| self.open_to(to, &going_on, &passed, observer));
                 match &next {
                     Some(Ok(next)) => {
-                        let (label, why) = (&next.medium.label, chain(e));
-                        let (code, text) = match full {
-                            true => (Code::Adapted, format!("'{label}' goes on: {why}")),
-                            false => {
-                                let place = self.failed_in(last.medium);
-                                let text = format!(
-                                    "writing to it{place} failed, and '{label}' goes on: {why}"
-                                );
-                                (Code::MediumFailed, text)
-                            }
-                        };
+                        let label = &next.medium.label;
+                        let (code, text) = self.gone_on(full, last.medium, label, &chain(e));
                         log.say(code, "media agent", &last.label, text);
                     }
                     other => {

@@ -189,16 +189,7 @@ impl Cell {
             match next.map(|next| next(&passed)) {
                 Some(Ok(mut next)) => {
                     let label = &next.medium.label;
-                    let (code, text) = match full {
-                        true => (Code::Adapted, format!("'{label}' goes on: {failure}")),
-                        false => {
-                            let place = self.failed_in(last.medium);
-                            let text = format!(
-                                "writing to it{place} failed, and '{label}' goes on: {failure}"
-                            );
-                            (Code::MediumFailed, text)
-                        }
-                    };
+                    let (code, text) = self.gone_on(full, last.medium, label, &failure);
                     log.say(code, "media agent", &last.label, text);
                     next.follows = Some(Follows { medium: last.medium, label: last.label });
                     member = next;

@@ -11,7 +11,7 @@ pub enum Stage {
     Source,
     /// Listing directories, opening files, reading or setting metadata.
     Metadata,
-    /// Compression, encryption, checksums, encoding of batches.
+    /// Compression, encryption, checksums, encoding of batches. Its bytes, in a backup: contents as they are stored.
     Cpu,
     /// The link between disk agent and media agent.
     Network,

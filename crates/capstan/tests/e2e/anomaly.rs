@@ -1,8 +1,10 @@
 //! What a backup says against the object's earlier ones: anomalies, and how long a restore will take.
 
+use capstan_tape::vtl::library::{Design, Library};
 use serde_json::Value;
 
 use crate::support::{Lab, noise};
+use crate::tape::library_of;
 
 fn words(seed: u64, len: usize) -> Vec<u8> {
     let text = noise(seed, len / 8)
@@ -82,6 +84,24 @@ fn a_tree_that_is_moved_or_touched_is_no_sign_of_malware() {
 }
 
 /// What was left out until now and is taken looks as a wave of changes does: it is said what it is, and nobody is alarmed.
+#[test]
+fn what_a_further_tape_takes_again_is_no_sign_of_malware() {
+    let lab = Lab::new();
+    let design = Design { capacity: Some(24_000_000), ..library_of(1, 3) };
+    Library::create(&lab.path("vtl"), &design, 3).unwrap();
+    for night in 0..8 {
+        lab.file("tree/new", noise(night, 2_400_000));
+        let report = lab.backed_up(["tree", "--to", "vtape:vtl", "--name", "t", "--full"]);
+        assert_eq!(whats(&report), [""; 0], "{report:#}");
+        if report["media"].as_array().unwrap().len() == 2 {
+            assert!(night >= 3, "too few to judge by: {report:#}");
+            assert!(report["bytes_written"].as_u64() > Some(6_000_000), "{report:#}");
+            return;
+        }
+    }
+    panic!("no night took two tapes");
+}
+
 #[test]
 fn growth_by_another_selection_is_no_sign_of_malware() {
     let lab = Lab::new();

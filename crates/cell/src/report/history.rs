@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::Cell;
 use crate::error::Result;
+use crate::report::StageReport;
 
 /// Sessions of an object that are looked back on.
 const LOOKED_BACK: usize = 200;
@@ -43,6 +44,21 @@ pub(crate) struct PastReport {
     /// Nothing in reports of earlier programs, which have `moved` alone.
     pub no_contents: Option<u64>,
     pub selection: Option<Taken>,
+    pub stages: Vec<PastStage>,
+}
+
+/// What is read of a stage.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PastStage {
+    pub name: String,
+    pub bytes: u64,
+}
+
+impl PastStage {
+    pub fn of(stage: &StageReport) -> Self {
+        Self { name: stage.name.to_owned(), bytes: stage.bytes }
+    }
 }
 
 /// What is read of the selection.

@@ -84,7 +84,7 @@ impl StreamWriter<'_> {
         b.used = used;
         b.fresh = false;
         self.sequence += 1;
-        self.wrote_logical(len as u64);
+        self.stored(len, header.stored);
         self.mark(Stage::Cpu);
         Ok(())
     }
@@ -122,7 +122,7 @@ impl StreamWriter<'_> {
         });
         self.packed = packed;
         result?;
-        self.wrote_logical(len as u64);
+        self.stored(len, stored as u32);
         self.mark(Stage::Cpu);
         Ok(())
     }
@@ -151,6 +151,12 @@ impl StreamWriter<'_> {
             header.payload_crc = Some(sum);
         }
         Ok(header)
+    }
+
+    /// Counts a frame of contents: `len` bytes of them, which take `stored`.
+    fn stored(&mut self, len: usize, stored: u32) {
+        self.meters.of(Stage::Cpu).bytes(stored.into());
+        self.wrote_logical(len as u64);
     }
 
     pub(super) fn wrote_logical(&mut self, len: u64) {

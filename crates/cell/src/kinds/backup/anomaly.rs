@@ -1,6 +1,8 @@
 //! A backup unlike the object's earlier ones: far more files changed, or what changed no longer compresses. So looks a file
 //! system that malware encrypts. Or nothing is there where much was.
 
+use capstan_engine::meter::Stage;
+
 use crate::report::Anomaly;
 use crate::report::history::{Past, PastReport};
 use crate::report::{INPUT_SIZE, NO_FILES};
@@ -83,9 +85,14 @@ fn small_input(now: &PastReport, past: &[Past]) -> Option<Anomaly> {
     })
 }
 
-/// What contents take on the medium for each byte of theirs.
+/// What contents take for each byte of theirs. Of what is written again, as on a further tape, a medium has more; reports of
+/// earlier programs know no better.
 fn stored(r: &PastReport) -> Option<f64> {
-    (r.bytes_read >= LEAST_BYTES).then(|| r.bytes_written as f64 / r.bytes_read as f64)
+    let stored = match r.stages.iter().find(|stage| stage.name == Stage::Cpu.name()) {
+        Some(cpu) if cpu.bytes > 0 => cpu.bytes,
+        _ => r.bytes_written,
+    };
+    (r.bytes_read >= LEAST_BYTES).then(|| stored as f64 / r.bytes_read as f64)
 }
 
 fn out_of_line(what: &'static str, value: f64, mut earlier: Vec<f64>) -> Option<Anomaly> {
@@ -162,6 +169,7 @@ impl Anomaly {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::history::PastStage;
     use capstan_format::id::SessionId;
 
     #[test]
@@ -221,6 +229,21 @@ mod tests {
         assert_eq!(found(&both, &earlier[..2]), [""; 0]);
         assert_eq!(found(&report(9, 0, 2_000_000, 800_000), &earlier), [""; 0]);
         assert_eq!(found(&report(1000, 990, 999_999, 999_999), &earlier), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_written_again_on_a_further_tape_is_none() {
+        let stages = |bytes| vec![PastStage { name: "cpu".to_owned(), bytes }];
+        let of = |written, stored| PastReport {
+            stages: stages(stored),
+            ..report(1000, 990, 2_000_000, written)
+        };
+        let earlier = [of(1_200_000, 800_000), of(900_000, 800_000), of(900_000, 810_000)];
+        assert_eq!(found(&of(2_900_000, 800_000), &earlier), [""; 0]);
+        assert_eq!(found(&of(900_000, 1_990_000), &earlier), ["stored_size"]);
+        let by_an_earlier_program = [0, 0, 0].map(|none| of(900_000, none));
+        assert_eq!(found(&of(2_900_000, 800_000), &by_an_earlier_program), [""; 0]);
+        assert_eq!(found(&of(900_000, 1_990_000), &by_an_earlier_program), ["stored_size"]);
     }
 
     #[test]

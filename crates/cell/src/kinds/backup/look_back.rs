@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::kinds::backup::anomaly::anomalies;
 use crate::kinds::backup::plan::Plan;
 use crate::report::expected::expected_restore;
-use crate::report::history::{Past, PastReport, Taken};
+use crate::report::history::{Past, PastReport, PastStage, Taken};
 use crate::report::{NO_FILES, Report};
 use crate::request::{BackupRequest, Compression};
 use crate::session::SessionLog;
@@ -42,6 +42,7 @@ impl Cell {
             moved: report.moved,
             no_contents: Some(report.no_contents),
             selection: report.selection.as_ref().map(|s| Taken { paths: Some(s.paths.clone()) }),
+            stages: report.stages.iter().map(PastStage::of).collect(),
         };
         let found = anomalies(&now, &past, request.compression != Compression::Off);
         for anomaly in found {

@@ -17,6 +17,7 @@ mod by_hand;
 mod by_hand_copies;
 mod changed_media;
 mod clocks;
+mod cold_files;
 mod compare;
 mod consolidate;
 mod consolidate_lacks;

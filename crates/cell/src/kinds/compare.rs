@@ -1,13 +1,13 @@
 //! What differs between a version and the file system now: the version is read in the order of the walk, beside the walk.
 
 use std::cmp::Ordering;
-use std::os::fd::AsFd;
 
 use capstan_catalog::diff::{Aspect, Change, ChangeTotals, LiveRows, differences, order};
 use capstan_catalog::listed::Listed;
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
-use capstan_disk_agent::linux::source::{self, DirHandle};
+use capstan_disk_agent::linux::source::DirHandle;
+use capstan_disk_agent::linux::source_file::SourceFile;
 use capstan_disk_agent::look::{look, same_inode};
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::select::{Pattern, Selection};
@@ -265,11 +265,11 @@ impl Comparison<'_, '_> {
             self.log.say(Code::NotOpened, "disk agent", &path, format!("cannot read it: {text}"));
             Ok(None)
         };
-        let file = match source::open_at(dir, &row.entry.name, false) {
+        let file = match SourceFile::open(dir, &row.entry.name) {
             Ok(file) => file,
             Err(e) => return unreadable(e),
         };
-        match same_bytes(contents, row, file.as_fd(), self.stop) {
+        match same_bytes(contents, row, &file, self.stop) {
             _ if self.stop.0.load(std::sync::atomic::Ordering::Relaxed) => Ok(None),
             Ok(Same::Yes) => Ok(Some(true)),
             Ok(Same::No) => Ok(Some(false)),

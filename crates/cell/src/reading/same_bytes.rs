@@ -1,10 +1,10 @@
 //! Whether an open file has the very bytes that a version has of it.
 
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::row::Row;
-use capstan_disk_agent::linux::source::{self, Reader};
+use capstan_disk_agent::linux::source;
+use capstan_disk_agent::linux::source_file::{Reader, SourceFile};
 use rustix::io::Errno;
 
 use crate::error::{CellError, Result};
@@ -29,7 +29,7 @@ pub(crate) enum Same {
 pub(crate) fn same_bytes(
     contents: &mut FileContents<'_>,
     row: &Row,
-    file: BorrowedFd<'_>,
+    file: &SourceFile,
     stop: &Stop,
 ) -> Result<Same> {
     let ranges = data_ranges(&row.entry);
@@ -73,7 +73,7 @@ fn stopped() -> CellError {
 }
 
 struct Live<'a> {
-    file: BorrowedFd<'a>,
+    file: &'a SourceFile,
     reader: Reader,
     buffer: Vec<u8>,
     stop: &'a Stop,

@@ -1,6 +1,5 @@
 //! Contents of a file that is open: held against what the base has of them, and planned to be read.
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::message::Code;
@@ -13,11 +12,12 @@ use super::rest::Rest;
 use super::{KEPT, text};
 use crate::backup::huge::{HUGE, HugeFile};
 use crate::linux::source;
+use crate::linux::source_file::SourceFile;
 use crate::walk::{BaseRow, WalkItem};
 
 /// A file that is open to be read.
 pub(super) struct OpenFile {
-    pub fd: OwnedFd,
+    pub fd: SourceFile,
     pub before: Stat,
     pub entry: Entry,
     pub in_use: bool,
@@ -76,8 +76,9 @@ impl StreamReader<'_> {
         opened: &mut Vec<Opened>,
         sum: &mut Option<u64>,
     ) -> Result<Option<Entry>, Errno> {
-        let OpenFile { fd, before, mut entry, in_use } = file;
-        let known = if in_use { None } else { self.known_elsewhere(item, &fd, &entry, &before) };
+        let OpenFile { mut fd, before, mut entry, in_use } = file;
+        let known =
+            if in_use { None } else { self.known_elsewhere(item, &mut fd, &entry, &before) };
         // Of a file that nobody writes to, and that is as it was, the rest is enough.
         let saved = item
             .base
@@ -112,8 +113,8 @@ impl StreamReader<'_> {
         if data >= HUGE && !self.single && !in_use {
             entry.extents = rest.extents(entry.size, &ExtentKind::Parts);
             let ranges = rest.into_ranges();
-            let direct = self.set_direct(&fd);
-            self.pieces.add(HugeFile::new(fd, entry.clone(), before, direct, ranges));
+            self.set_direct(&mut fd, self.backup.options.mode);
+            self.pieces.add(HugeFile::new(fd, entry.clone(), before, ranges));
             return Ok(Some(entry));
         }
         let mut ranges = Vec::new();

@@ -1,13 +1,14 @@
 //! Huge files: read in pieces by whichever stream has time.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use capstan_format::entry::Entry;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::Stat;
+
+use crate::linux::source_file::SourceFile;
 
 /// Bytes from which a file is read in pieces: 32 MiB.
 pub(crate) const HUGE: u64 = 32 << 20;
@@ -16,11 +17,9 @@ const PIECE: u64 = 8 << 20;
 
 /// A file that several streams read.
 pub(crate) struct HugeFile {
-    pub fd: OwnedFd,
+    pub fd: SourceFile,
     pub entry: Entry,
     pub before: Stat,
-    /// It is read past the page cache: settled once, as all streams share the descriptor.
-    pub direct: bool,
     /// Data ranges not yet given out.
     ranges: Mutex<VecDeque<(u64, u64)>>,
     /// Pieces given out and not yet read, and one while there are ranges left.
@@ -30,18 +29,11 @@ pub(crate) struct HugeFile {
 }
 
 impl HugeFile {
-    pub fn new(
-        fd: OwnedFd,
-        entry: Entry,
-        before: Stat,
-        direct: bool,
-        ranges: Vec<(u64, u64)>,
-    ) -> Self {
+    pub fn new(fd: SourceFile, entry: Entry, before: Stat, ranges: Vec<(u64, u64)>) -> Self {
         Self {
             fd,
             entry,
             before,
-            direct,
             ranges: Mutex::new(ranges.into()),
             open: AtomicUsize::new(1),
             failed: AtomicBool::new(false),

@@ -6,7 +6,6 @@
 //! It stays where a directory above the file was moved; where the file itself was, it is a new one, and then, as with all else that is
 //! not certain, the contents are read and held against the checksum that the base has of them.
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use capstan_engine::message::Code;
@@ -20,6 +19,7 @@ use super::rest::Rest;
 use crate::backup::huge::HUGE;
 use crate::ctime;
 use crate::linux::source;
+use crate::linux::source_file::SourceFile;
 use crate::walk::{BaseRow, WalkItem};
 
 /// Looks files of a base up by their inodes, whatever their names are.
@@ -44,7 +44,7 @@ impl StreamReader<'_> {
     pub(super) fn known_elsewhere(
         &mut self,
         item: &WalkItem,
-        fd: &OwnedFd,
+        file: &mut SourceFile,
         entry: &Entry,
         before: &Stat,
     ) -> Option<Known> {
@@ -56,7 +56,7 @@ impl StreamReader<'_> {
         if item.base.as_ref().is_some_and(is_here) {
             return None;
         }
-        let born = source::born(fd);
+        let born = source::born(&*file);
         if born.is_some_and(|born| born > known.saved_by()) {
             return None;
         }
@@ -74,7 +74,7 @@ impl StreamReader<'_> {
         }
         found.retain(|b| is_worth_reading(b, entry));
         // What cannot be read is found out once more when it is saved.
-        let at = self.with_same_contents(item, fd, entry, before, &found).ok()??;
+        let at = self.with_same_contents(item, file, entry, before, &found).ok()??;
         Some(Known { base: found.swap_remove(at), was_read: true })
     }
 
@@ -128,7 +128,7 @@ impl StreamReader<'_> {
     pub(super) fn has_contents_of_base(
         &mut self,
         item: &WalkItem,
-        fd: &OwnedFd,
+        file: &mut SourceFile,
         entry: &Entry,
         before: &Stat,
         is_like_base: bool,
@@ -143,21 +143,21 @@ impl StreamReader<'_> {
             return Ok(false);
         }
         let of = std::slice::from_ref(base);
-        Ok(self.with_same_contents(item, fd, entry, before, of)?.is_some())
+        Ok(self.with_same_contents(item, file, entry, before, of)?.is_some())
     }
 
     /// Which of these files of the base, of the same length, has the contents of one. It is read for that, if it can be.
     fn with_same_contents(
         &mut self,
         item: &WalkItem,
-        fd: &OwnedFd,
+        file: &mut SourceFile,
         entry: &Entry,
         before: &Stat,
         of: &[BaseRow],
     ) -> Result<Option<usize>, Errno> {
         let mut ranges = vec![(0, entry.size)];
         if source::may_be_sparse(before) {
-            ranges = source::data_ranges(fd, entry.size)?;
+            ranges = source::data_ranges(&*file, entry.size)?;
         }
         // The checksum leaves holes out: they have to be where they were.
         let is_alike = |b: &BaseRow| b.sum.is_some() && b.has_data_in(&ranges);
@@ -165,20 +165,22 @@ impl StreamReader<'_> {
             return Ok(None);
         }
         // What turns out to be new is read once more: out of the page cache, unless it is large.
-        if entry.size < HUGE && self.backup.options.mode == ReadMode::Auto && source::is_cold(fd) {
-            source::prefetch_all(fd);
+        let mut mode = self.backup.options.mode;
+        if entry.size < HUGE && mode == ReadMode::Auto && file.is_cold() {
+            file.prefetch_all();
             item.ours.store(true, Relaxed);
+            mode = ReadMode::Buffered;
         }
         // What is new counts when it is read to be stored; a large one is counted while it is read, since it is seldom new.
         let is_large = entry.size >= HUGE;
-        let sum = self.content_sum(fd, entry.size, &ranges, is_large)?;
+        let sum = self.content_sum(file, before, mode, &ranges, is_large)?;
         let was_written_to =
-            || source::stat(fd).map_or(true, |after| source::changed(before, &after));
+            || source::stat(&*file).map_or(true, |after| source::changed(before, &after));
         let found = of.iter().position(|b| sum.is_some() && b.sum == sum && is_alike(b));
         let found = found.filter(|_| !was_written_to());
         if found.is_some() {
             if item.ours.load(Relaxed) {
-                source::drop_pages(fd);
+                file.drop_pages();
             }
             let read: u64 = ranges.iter().map(|range| range.1).sum();
             if !is_large && read > 0 {

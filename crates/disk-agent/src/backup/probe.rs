@@ -13,6 +13,7 @@ use capstan_format::keys::FrameSealer;
 
 use super::GROUPS_WAITING;
 use crate::linux::source;
+use crate::linux::source_file::{Reader, SourceFile};
 use crate::select::Selection;
 use crate::stream::choice::CompressionChoice;
 use crate::walk::ahead::Ahead;
@@ -93,7 +94,7 @@ fn taste_most(
         probe: Probe::default(),
         most,
         begun: Instant::now(),
-        reader: source::Reader::default(),
+        reader: Reader::default(),
         compressor: Compressor::default(),
         work,
         buffer: vec![0; READ],
@@ -136,7 +137,7 @@ struct Taster {
     /// Bytes that are enough.
     most: u64,
     begun: Instant,
-    reader: source::Reader,
+    reader: Reader,
     compressor: Compressor,
     work: Option<Work>,
     buffer: Vec<u8>,
@@ -160,9 +161,9 @@ impl Taster {
         if entry.kind != Kind::File || source::may_be_sparse(&stat) || !is_wanted {
             return;
         }
-        let Ok(file) = source::open_at(&item.dir, name, false) else { return };
-        let was_cold = source::is_cold(&file);
-        self.reader.next_file();
+        let Ok(file) = SourceFile::open(&item.dir, name) else { return };
+        let was_cold = file.is_cold();
+        self.reader.next_file(entry.dev);
         let mut at = 0;
         while !self.has_enough() {
             let n = match self.reader.read_at(&file, &mut self.buffer, at) {
@@ -179,7 +180,7 @@ impl Taster {
             }
         }
         if was_cold && self.reader.must_drop() {
-            source::drop_pages(&file);
+            file.drop_pages();
         }
     }
 

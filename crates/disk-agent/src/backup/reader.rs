@@ -1,6 +1,5 @@
 //! One stream's thread: opens groups of files, sends their rows, then their contents.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
@@ -19,6 +18,7 @@ use super::{Backup, ReadMode, text};
 use crate::backup::hardlinks::HardLinks;
 use crate::backup::huge::{HugeFile, Pieces};
 use crate::linux::clock::Clocks;
+use crate::linux::source_file::{DIRECT_MIN, Reader, SourceFile};
 use crate::linux::stalls::Stalls;
 use crate::linux::{locks, source};
 use crate::stream::StreamWriter;
@@ -32,7 +32,7 @@ const PROBE_EVERY: usize = 16;
 
 /// A file whose row was made, with what reading its contents needs.
 pub(super) struct Opened {
-    pub(super) fd: OwnedFd,
+    pub(super) fd: SourceFile,
     pub(super) before: Stat,
     /// Data ranges; empty for a file without holes, which is read from begin to end.
     pub(super) ranges: Vec<(u64, u64)>,
@@ -52,18 +52,9 @@ enum Read {
     /// They were read, as far as they could be.
     Done,
     /// They changed meanwhile and are to be read again: of a file with further names from this very file.
-    Changed(Option<OwnedFd>),
+    Changed(Option<SourceFile>),
     /// The session was stopped before all of them were read.
     Stopped,
-}
-
-/// How a file is read.
-#[derive(Default, Clone, Copy)]
-struct Current {
-    /// Past the page cache.
-    direct: bool,
-    /// Its pages are dropped afterwards: nobody else had them in the cache.
-    drop: bool,
 }
 
 /// How soon somebody who stops the session is heard.
@@ -102,8 +93,8 @@ pub(super) struct StreamReader<'a> {
     queue: &'a Queue<Arc<Group>>,
     pub(super) pieces: &'a Pieces,
     ahead: &'a Ahead,
-    /// How the file at hand is read.
-    current: Current,
+    /// The pages of the file at hand are dropped afterwards: nobody else had them in the cache.
+    drops_pages: bool,
     /// There is no other stream to share a huge file with.
     pub(super) single: bool,
     pub(super) links: HardLinks,
@@ -111,7 +102,7 @@ pub(super) struct StreamReader<'a> {
     pub(super) first_of: Option<(u64, u64)>,
     pub(super) locks: locks::LockTable,
     pub(super) buffers: source::Buffers,
-    reader: source::Reader,
+    reader: Reader,
     /// For contents that are read and not sent: a new one for each file costs ten times as much as reading it.
     unsent: Vec<u8>,
     pub(super) now: SystemTime,
@@ -138,12 +129,12 @@ impl<'a> StreamReader<'a> {
             pieces,
             ahead,
             single,
-            current: Current::default(),
+            drops_pages: false,
             links: HardLinks::default(),
             first_of: None,
             locks: locks::LockTable::default(),
             buffers: source::Buffers::default(),
-            reader: source::Reader::default(),
+            reader: Reader::default(),
             unsent: Vec::new(),
             now: SystemTime::now(),
             clocks: Clocks::default(),
@@ -233,10 +224,11 @@ impl<'a> StreamReader<'a> {
             if !rows.is_empty() {
                 self.writer.rows_with_sums(rows)?;
             }
-            for file in opened {
+            for mut file in opened {
                 let index = file.item;
                 let item = &group.items[index];
-                self.begin_file(&file.fd, file.size, item.ours.load(Relaxed));
+                let mode = self.backup.options.mode;
+                self.begin_file(&mut file.fd, &file.before, mode, item.ours.load(Relaxed));
                 match self.contents(file, &item.dir.path, &item.listed.name, attempt == retries)? {
                     Read::Done => self.count_file(),
                     Read::Changed(held) => again.push((index, held)),
@@ -265,33 +257,32 @@ impl<'a> StreamReader<'a> {
         self.ahead.waited(group.items.len(), waited);
         if opened.len() >= PROBE_EVERY {
             let probed: Vec<_> = opened.iter().step_by(PROBE_EVERY).collect();
-            let cold = probed.iter().filter(|file| source::is_cold(&file.fd)).count();
+            let cold = probed.iter().filter(|file| file.fd.is_cold()).count();
             self.ahead.found_cold(cold, probed.len());
         }
     }
 
-    /// Settles how a file is read.
-    fn begin_file(&mut self, fd: &OwnedFd, size: u64, ours: bool) {
-        self.reader.next_file();
-        self.current = Current { direct: false, drop: ours };
-        if size >= source::DIRECT_MIN {
-            self.current.direct = self.set_direct(fd);
-            if !self.current.direct {
-                source::will_read_all(fd);
-                // Where the kernel cannot drop pages by itself, those of files that nobody had in the cache are dropped.
-                self.current.drop |= self.reader.must_drop() && source::is_cold(fd);
-            }
+    /// Settles how a file is read, however it was before.
+    fn begin_file(&mut self, file: &mut SourceFile, stat: &Stat, mode: ReadMode, ours: bool) {
+        self.reader.next_file(stat.st_dev);
+        self.drops_pages = ours;
+        if (stat.st_size as u64) < DIRECT_MIN {
+            file.set_buffered();
+        } else if !self.set_direct(file, mode) {
+            file.will_read_all();
+            // Where the kernel cannot drop pages by itself, those of files that nobody had in the cache are dropped.
+            self.drops_pages |= self.reader.must_drop() && file.is_cold();
         }
     }
 
-    /// Lets a large file be read past the page cache, if it is to be.
-    pub(super) fn set_direct(&self, fd: &OwnedFd) -> bool {
-        let wanted = match self.backup.options.mode {
+    /// Has a large file read past the page cache, if it is to be.
+    pub(super) fn set_direct(&self, file: &mut SourceFile, mode: ReadMode) -> bool {
+        let wanted = match mode {
             ReadMode::Direct => true,
             ReadMode::Buffered => false,
-            ReadMode::Auto => source::is_cold(fd),
+            ReadMode::Auto => file.is_cold(),
         };
-        wanted && source::set_direct(fd)
+        if wanted { file.set_direct() } else { !file.set_buffered() }
     }
 
     /// Sends a file's contents.
@@ -316,8 +307,8 @@ impl<'a> StreamReader<'a> {
             Ok(after) => source::changed(&file.before, &after),
             Err(_) => false,
         };
-        if self.current.drop {
-            source::drop_pages(&file.fd);
+        if self.drops_pages {
+            file.fd.drop_pages();
         }
         if changed {
             if last {
@@ -336,9 +327,6 @@ impl<'a> StreamReader<'a> {
         }
         // Its further names are links to this one, which may be another file by then.
         let is_held = file.before.st_nlink > 1 && !self.backup.options.hard_links_as_files;
-        if is_held && self.current.direct {
-            source::clear_direct(&file.fd);
-        }
         Ok(Read::Changed(is_held.then_some(file.fd)))
     }
 
@@ -346,25 +334,26 @@ impl<'a> StreamReader<'a> {
     /// `counts`. An error is of what cannot be read.
     pub(super) fn content_sum(
         &mut self,
-        fd: &OwnedFd,
-        size: u64,
+        file: &mut SourceFile,
+        stat: &Stat,
+        mode: ReadMode,
         ranges: &[(u64, u64)],
         counts: bool,
     ) -> Result<Option<u64>, Errno> {
-        self.begin_file(fd, size, false);
+        self.begin_file(file, stat, mode, false);
         let mut buffer = std::mem::take(&mut self.unsent);
         buffer.resize(SUM_BUFFER, 0);
-        let sum = self.sum_of(fd, ranges, counts, &mut buffer);
+        let sum = self.sum_of(file, ranges, counts, &mut buffer);
         self.unsent = buffer;
-        if self.current.drop {
-            source::drop_pages(fd);
+        if self.drops_pages {
+            file.drop_pages();
         }
         sum
     }
 
     fn sum_of(
         &mut self,
-        fd: &OwnedFd,
+        file: &SourceFile,
         ranges: &[(u64, u64)],
         counts: bool,
         buffer: &mut [u8],
@@ -378,7 +367,7 @@ impl<'a> StreamReader<'a> {
                 }
                 let want = usize::try_from(len - done).unwrap_or(SUM_BUFFER).min(buffer.len());
                 let out = &mut buffer[..want];
-                let n = read_some(&mut self.reader, &mut self.current, fd, out, at + done)?;
+                let n = self.reader.read_at(file, out, at + done)?;
                 if n == 0 {
                     return Ok(None);
                 }
@@ -396,7 +385,7 @@ impl<'a> StreamReader<'a> {
     /// the session is stopped: nothing more may be sent then.
     fn range(
         &mut self,
-        fd: &OwnedFd,
+        file: &SourceFile,
         dir: &[u8],
         name: &[u8],
         at: u64,
@@ -411,7 +400,7 @@ impl<'a> StreamReader<'a> {
             let space = self.writer.space()?;
             let want = space.len().min(usize::try_from(len - done).unwrap_or(usize::MAX));
             let out = &mut space[..want];
-            match read_some(&mut self.reader, &mut self.current, fd, out, at + done) {
+            match self.reader.read_at(file, out, at + done) {
                 Ok(0) => {
                     self.writer.fill(len - done)?;
                     if !silent {
@@ -482,8 +471,7 @@ impl<'a> StreamReader<'a> {
         };
         let (dir, name) = (&file.entry.dir, &file.entry.name);
         self.writer.rows(vec![part])?;
-        self.reader.next_file();
-        self.current = Current { direct: file.direct, drop: false };
+        self.reader.next_file(file.before.st_dev);
         let silent = file.failed.load(Relaxed);
         if !self.range(&file.fd, dir, name, at, len, silent)? {
             if self.stopped() {
@@ -502,26 +490,6 @@ impl<'a> StreamReader<'a> {
             }
         }
         Ok(())
-    }
-}
-
-fn read_some(
-    reader: &mut source::Reader,
-    current: &mut Current,
-    fd: &OwnedFd,
-    out: &mut [u8],
-    at: u64,
-) -> Result<usize, Errno> {
-    if !current.direct {
-        return reader.read_at(fd, out, at);
-    }
-    match reader.read_direct(fd, out, at) {
-        // Accepted when it was asked for, refused when it is done: on through the page cache.
-        Err(Errno::INVAL) if source::clear_direct(fd) => {
-            current.direct = false;
-            reader.read_at(fd, out, at)
-        }
-        result => result,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A name's row: what is opened, what stat, its attributes and the base say of it.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +13,7 @@ use super::contents::{Contents, OpenFile, is_alike};
 use super::reader::{Opened, StreamReader};
 use super::{KEPT, Locked, text};
 use crate::ctime;
+use crate::linux::source_file::SourceFile;
 use crate::linux::{locks, source};
 use crate::walk::{BaseRow, WalkItem};
 
@@ -39,7 +40,7 @@ impl StreamReader<'_> {
         item: &WalkItem,
         index: usize,
         retry: bool,
-        held: Option<OwnedFd>,
+        held: Option<SourceFile>,
         rows: &mut Vec<NewRow>,
         opened: &mut Vec<Opened>,
     ) {
@@ -176,7 +177,7 @@ impl StreamReader<'_> {
         &mut self,
         item: &WalkItem,
         index: usize,
-        (retry, held): (bool, Option<OwnedFd>),
+        (retry, held): (bool, Option<SourceFile>),
         opened: &mut Vec<Opened>,
         sum: &mut Option<u64>,
     ) -> Result<Option<Entry>, Errno> {
@@ -252,8 +253,8 @@ impl StreamReader<'_> {
             Glance::Link(entry) => return Ok(Named::Settled(Some(entry))),
             Glance::Open => {}
         }
-        match source::open_at(&item.dir, &item.listed.name, false) {
-            Ok(fd) => Ok(Named::Open(fd)),
+        match SourceFile::open(&item.dir, &item.listed.name) {
+            Ok(file) => Ok(Named::Open(file)),
             // It became something else since it was listed.
             Err(Errno::LOOP | Errno::NXIO) => {
                 let row = self.open_node(item)?;
@@ -386,7 +387,7 @@ impl StreamReader<'_> {
         Ok(self.unless_kept(base.is_some_and(|base| has_details_of(base, &entry)), entry))
     }
 
-    fn details(&mut self, fd: &OwnedFd, entry: &mut Entry) {
+    fn details(&mut self, fd: impl AsFd, entry: &mut Entry) {
         if let Err(e) = source::add_details(fd, entry, &mut self.buffers) {
             self.no_metadata(entry, e);
         }
@@ -397,7 +398,7 @@ impl StreamReader<'_> {
         self.backup.say(Code::NoMetadata, &entry.path(), why);
     }
 
-    fn in_use(&mut self, fd: &OwnedFd, stat: &Stat) -> bool {
+    fn in_use(&mut self, fd: &SourceFile, stat: &Stat) -> bool {
         self.locks.is_locked(stat) || (self.is_looked_at(stat) && locks::is_open_for_writing(fd))
     }
 
@@ -425,7 +426,7 @@ pub(super) type NewRow = (Entry, Option<u64>);
 /// What came of opening a name.
 enum Named {
     /// It is open.
-    Open(OwnedFd),
+    Open(SourceFile),
     /// It need not be: its row, if it has one.
     Settled(Option<Box<Entry>>),
 }

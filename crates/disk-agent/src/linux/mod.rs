@@ -8,6 +8,7 @@ pub mod mounted;
 pub mod names;
 pub mod restore;
 pub mod source;
+pub mod source_file;
 pub mod stalls;
 pub mod used;
 pub mod users;

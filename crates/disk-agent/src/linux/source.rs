@@ -1,19 +1,16 @@
-//! Reading a file system: directories, metadata and contents, with the page cache and access times left as they are.
+//! Reading a file system: directories and metadata, with access times left as they are.
 
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use capstan_engine::buffer::{BUFFER_ALIGN, Buffer};
 use capstan_format::entry::{Entry, Kind, Timestamp, Xattr};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, Statx, StatxFlags};
 use rustix::io::Errno;
 
 use super::CALL_PATH_BYTES_MAX;
 
-/// Read without leaving in the page cache what was not there (Linux 6.14; `RWF_DONTCACHE` of linux/fs.h).
-const RWF_DONTCACHE: u32 = 0x80;
 /// Most bytes of extended attributes of one file that a row can carry.
 const XATTRS_MAX: usize = 512 << 10;
 
@@ -375,137 +372,6 @@ pub fn may_be_sparse(stat: &Stat) -> bool {
 
 /// Most data ranges of a file that are told apart.
 pub const RANGES_MAX: usize = 8192;
-
-/// Bytes of a file that are fetched ahead; the kernel's own readahead goes on from there.
-const FETCH: u64 = 1 << 20;
-/// Files of this many bytes and more may be read with O_DIRECT: 1 MiB.
-pub const DIRECT_MIN: u64 = 1 << 20;
-/// Bytes of one direct read.
-const DIRECT_READ: usize = 1 << 20;
-
-/// Whether the begin of a file is not in the page cache.
-pub fn is_cold(fd: impl AsFd) -> bool {
-    let mut byte = [0];
-    let mut slices = [io::IoSliceMut::new(&mut byte)];
-    let flags = rustix::io::ReadWriteFlags::NOWAIT;
-    rustix::io::preadv2(fd.as_fd(), &mut slices, 0, flags) == Err(Errno::AGAIN)
-}
-
-/// Starts reading a file into the page cache. Whether it was not there before.
-pub fn prefetch(fd: impl AsFd) -> bool {
-    let fd = fd.as_fd();
-    let cold = is_cold(fd);
-    if cold {
-        let len = std::num::NonZeroU64::new(FETCH);
-        // Advice only: where it is not taken, the stream waits for the disk.
-        let _ = rustix::fs::fadvise(fd, 0, len, rustix::fs::Advice::WillNeed);
-    }
-    cold
-}
-
-/// Starts reading all of a file into the page cache.
-pub fn prefetch_all(fd: impl AsFd) {
-    let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::WillNeed);
-}
-
-/// Drops a file's pages from the page cache.
-pub fn drop_pages(fd: impl AsFd) {
-    let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::DontNeed);
-}
-
-/// Says that a file is read from begin to end.
-pub fn will_read_all(fd: impl AsFd) {
-    let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::Sequential);
-}
-
-/// Lets a file be read past the page cache; `false` where its file system does not.
-pub fn set_direct(fd: impl AsFd) -> bool {
-    let fd = fd.as_fd();
-    rustix::fs::fcntl_getfl(fd)
-        .and_then(|flags| rustix::fs::fcntl_setfl(fd, flags | OFlags::DIRECT))
-        .is_ok()
-}
-
-/// Takes back what [`set_direct`] did; `false` if that is not possible.
-pub fn clear_direct(fd: impl AsFd) -> bool {
-    let fd = fd.as_fd();
-    rustix::fs::fcntl_getfl(fd)
-        .and_then(|flags| rustix::fs::fcntl_setfl(fd, flags - OFlags::DIRECT))
-        .is_ok()
-}
-
-/// How contents are read without pushing others' pages out of the cache.
-#[derive(Default)]
-pub struct Reader {
-    /// The file system refused RWF_DONTCACHE.
-    plain: bool,
-    /// What a direct read brought: the file offset, the bytes.
-    direct: Option<Buffer>,
-    window: (u64, usize),
-}
-
-impl Reader {
-    /// Forgets what is known of the last file.
-    pub fn next_file(&mut self) {
-        self.window = (0, 0);
-    }
-
-    /// Reads up to `out.len()` bytes at `offset`; 0 is the end of the file.
-    pub fn read_at(&mut self, fd: impl AsFd, out: &mut [u8], offset: u64) -> Result<usize, Errno> {
-        let fd = fd.as_fd();
-        loop {
-            let result = if self.plain {
-                rustix::io::pread(fd, &mut *out, offset)
-            } else {
-                let flags = rustix::io::ReadWriteFlags::from_bits_retain(RWF_DONTCACHE);
-                let mut slices = [io::IoSliceMut::new(&mut *out)];
-                rustix::io::preadv2(fd, &mut slices, offset, flags)
-            };
-            match result {
-                Err(Errno::OPNOTSUPP | Errno::INVAL) if !self.plain => self.plain = true,
-                Err(Errno::INTR) => {}
-                other => return other,
-            }
-        }
-    }
-
-    /// The same of a file that [`set_direct`] was called on. Direct reads want aligned memory and offsets, so they go
-    /// through a buffer of ours, which stays in the core's cache.
-    pub fn read_direct(
-        &mut self,
-        fd: impl AsFd,
-        out: &mut [u8],
-        offset: u64,
-    ) -> Result<usize, Errno> {
-        let fd = fd.as_fd();
-        let (at, len) = self.window;
-        if !(at..at + len as u64).contains(&offset) {
-            let buffer = self.direct.get_or_insert_with(|| Buffer::new(DIRECT_READ));
-            let from = offset - offset % BUFFER_ALIGN as u64;
-            let n = loop {
-                match rustix::io::pread(fd, &mut buffer[..], from) {
-                    Err(Errno::INTR) => {}
-                    other => break other?,
-                }
-            };
-            self.window = (from, n);
-            if from + n as u64 <= offset {
-                return Ok(0);
-            }
-        }
-        let (at, len) = self.window;
-        let Some(buffer) = &self.direct else { return Ok(0) };
-        let skip = (offset - at) as usize;
-        let n = out.len().min(len - skip);
-        out[..n].copy_from_slice(&buffer[skip..skip + n]);
-        Ok(n)
-    }
-
-    /// Whether pages read stay in the cache unless they are dropped by hand.
-    pub fn must_drop(&self) -> bool {
-        self.plain
-    }
-}
 
 /// Resolves a path as people write it: absolute, with no `.`, `..` or symbolic link but in its last component, and there
 /// only if no slash follows it.

@@ -17,6 +17,7 @@ use capstan_format::entry::{Kind, Timestamp};
 use rustix::fs::Stat;
 
 use crate::linux::source;
+use crate::linux::source_file::{DIRECT_MIN, SourceFile};
 use crate::linux::stalls::Stalls;
 use crate::walk::{Group, WalkItem};
 
@@ -154,12 +155,12 @@ fn fetch(item: &WalkItem, saved_by: Option<Timestamp>) -> bool {
         }
     }
     let brought = item.listed.kind == Some(Kind::File)
-        && source::open_at(&item.dir, &item.listed.name, false).is_ok_and(|fd| {
+        && SourceFile::open(&item.dir, &item.listed.name).is_ok_and(|file| {
             let is_wanted = |s: Stat| {
                 let may_be_moved = item.base.is_none() && Some(source::ctime_of(&s)) <= saved_by;
-                (s.st_size as u64) < source::DIRECT_MIN && !may_be_moved
+                (s.st_size as u64) < DIRECT_MIN && !may_be_moved
             };
-            source::stat(&fd).is_ok_and(is_wanted) && source::prefetch(&fd)
+            source::stat(&file).is_ok_and(is_wanted) && file.prefetch()
         });
     if brought {
         item.ours.store(true, Relaxed);

@@ -33,6 +33,7 @@ use self::listing::{Gather, Sorted};
 use self::mounts::{Role, Seen, Unmounted, Within, was_no_mount};
 use crate::linux::mounted::{Mounted, Place};
 use crate::linux::source::{self, DirHandle, Listed};
+use crate::linux::source_file::{Reader, SourceFile};
 use crate::select::{CACHE_SIGNATURE, CACHE_TAG, Selection};
 
 /// What a backup of `/` leaves out by itself.
@@ -427,9 +428,9 @@ impl Walker<'_> {
         if !self.selection.exclude_caches || name != CACHE_TAG.as_bytes() {
             return false;
         }
-        let Ok(fd) = source::open_at(dir, name, false) else { return false };
+        let Ok(file) = SourceFile::open(dir, name) else { return false };
         let mut begin = [0; CACHE_SIGNATURE.len()];
-        let read = source::Reader::default().read_at(&fd, &mut begin, 0);
+        let read = Reader::default().read_at(&file, &mut begin, 0);
         read.is_ok_and(|n| begin[..n] == *CACHE_SIGNATURE)
     }
 }

@@ -22,6 +22,7 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
 use crate::queries::leads::clean;
+use crate::reading::away_files::AwayFiles;
 use crate::reading::bring::nearest_first;
 use crate::reading::contents::FileContents;
 use crate::reading::same_bytes::{Same, same_bytes};
@@ -100,6 +101,7 @@ impl Cell {
             rows,
             head: None,
             contents,
+            away: AwayFiles::default(),
             missing: paths.clone(),
             roots: &roots,
             paths: &paths,
@@ -122,6 +124,7 @@ impl Cell {
         if let Some(e) = failed {
             return Err(e);
         }
+        comparison.away.say(self, &log)?;
         let stopped = stop.0.load(std::sync::atomic::Ordering::Relaxed);
         if !stopped {
             comparison.rest()?;
@@ -157,6 +160,8 @@ struct Comparison<'a, 'b> {
     head: Option<(Row, Listed)>,
     /// To read what the version has of a file, where contents are compared.
     contents: Option<FileContents<'b>>,
+    /// Files of which the version's contents cannot be had now.
+    away: AwayFiles,
     /// What the version is of. Directories above belong to others: they are not compared.
     roots: &'b [Vec<u8>],
     paths: &'b [Vec<u8>],
@@ -276,7 +281,13 @@ impl Comparison<'_, '_> {
             Ok(Same::Unreadable(e)) => unreadable(e),
             Err(e) if e.is_of_keys() => Err(e),
             Err(e) => {
-                self.log.say(Code::Damaged, "media agent", &path, crate::error::chain(&e));
+                match e.away() {
+                    Some((medium, why)) => self.away.add(medium, why, row.entry.size),
+                    None => {
+                        let text = crate::error::chain(&e);
+                        self.log.say(Code::Damaged, "media agent", &path, text);
+                    }
+                }
                 Ok(None)
             }
         }

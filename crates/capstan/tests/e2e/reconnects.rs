@@ -1,12 +1,13 @@
 //! Connections to libraries that are lost and come back, or do not: with a library that is not ours (tgt).
 
-use std::io::{self, ErrorKind};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -120,45 +121,82 @@ fn a_restore_goes_on_when_its_library_is_back() {
 /// A way to a library that can be cut.
 struct Way {
     port: u16,
-    is_cut: Arc<AtomicBool>,
-    open: Arc<Mutex<Vec<TcpStream>>>,
+    cut: Arc<Cut>,
+}
+
+/// Where it is cut, and what passed.
+#[derive(Default)]
+struct Cut {
+    is_cut: AtomicBool,
+    open: Mutex<Vec<TcpStream>>,
+    /// So many more bytes come from the library until it is cut; 0 for no end.
+    bytes: AtomicU64,
+}
+
+impl Cut {
+    fn set(&self, whether: bool) {
+        self.is_cut.store(whether, SeqCst);
+        for end in self.open.lock().unwrap().drain(..) {
+            let _ = end.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Counts what comes from the library.
+    fn pass(&self, bytes: u64) {
+        let less = |left: u64| (left > 0).then(|| left.saturating_sub(bytes));
+        if self.bytes.fetch_update(SeqCst, SeqCst, less).is_ok_and(|left| left <= bytes) {
+            self.set(true);
+        }
+    }
+}
+
+/// Passes on what comes, until either end is closed.
+fn pass_on(mut from: TcpStream, mut to: TcpStream, count: &dyn Fn(u64)) {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(n) if n > 0 && to.write_all(&buffer[..n]).is_ok() => count(n as u64),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            _ => break,
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
 }
 
 impl Way {
     fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let way = Self {
-            port: listener.local_addr().unwrap().port(),
-            is_cut: Arc::default(),
-            open: Arc::default(),
-        };
-        let (is_cut, open) = (way.is_cut.clone(), way.open.clone());
+        let way = Self { port: listener.local_addr().unwrap().port(), cut: Arc::default() };
+        let cut = way.cut.clone();
         // It ends with the test's process.
         thread::spawn(move || {
-            for here in listener.incoming().flatten() {
-                let there = TcpStream::connect(("127.0.0.1", port));
-                let (Ok(there), false) = (there, is_cut.load(SeqCst)) else { continue };
+            for here in listener.incoming().flatten().filter(|_| !cut.is_cut.load(SeqCst)) {
+                let Ok(there) = TcpStream::connect(("127.0.0.1", port)) else { continue };
                 let ends = || [here.try_clone().unwrap(), there.try_clone().unwrap()];
-                open.lock().unwrap().extend(ends());
-                for [mut from, mut to] in
-                    [ends(), [there.try_clone().unwrap(), here.try_clone().unwrap()]]
-                {
-                    thread::spawn(move || match io::copy(&mut from, &mut to) {
-                        Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                        _ => drop(to.shutdown(Shutdown::Both)),
-                    });
-                }
+                cut.open.lock().unwrap().extend(ends());
+                let ([from, to], counts) = (ends(), cut.clone());
+                thread::spawn(move || pass_on(from, to, &|_| ()));
+                thread::spawn(move || pass_on(there, here, &|n| counts.pass(n)));
             }
         });
         way
     }
 
+    /// The name of a library behind it.
+    fn library(&self, tgt: &Tgt) -> String {
+        tgt.url(CHANGER).replace(&tgt.port().to_string(), &self.port.to_string())
+    }
+
     /// Cuts it, or lets it be used again.
     fn cut(&self, whether: bool) {
-        self.is_cut.store(whether, SeqCst);
-        for end in self.open.lock().unwrap().drain(..) {
-            let _ = end.shutdown(Shutdown::Both);
-        }
+        self.cut.bytes.store(0, SeqCst);
+        self.cut.set(whether);
+    }
+
+    /// Lets it be used, and cuts it when so many bytes have come.
+    fn cut_after(&self, bytes: u64) {
+        self.cut(false);
+        self.cut.bytes.store(bytes, SeqCst);
     }
 }
 
@@ -169,7 +207,7 @@ fn a_way_that_is_cut_for_a_while_costs_neither_backup_nor_restore() {
     let Some(tgt) = Tgt::start(400, None) else { return };
     large(&lab);
     let way = Way::to(tgt.port());
-    let library = tgt.url(CHANGER).replace(&tgt.port().to_string(), &way.port.to_string());
+    let library = way.library(&tgt);
     let child = begun(&lab, &["backup", "tree", "--to", &library, "--name", "t", "--json"]);
     is_on_tape(&tgt, 60_000_000);
     way.cut(true);
@@ -188,4 +226,73 @@ fn a_way_that_is_cut_for_a_while_costs_neither_backup_nor_restore() {
     assert_eq!(done["status"], "completed", "{done:#} {said}");
     same_by_rsync(&lab.path("tree"), &below(&into, &lab.path("tree")));
     assert_eq!(errors(&lab), [0]);
+}
+
+/// Twelve files of 2.5 MB on tape behind a way that can be cut, and eight more of the next version on disk.
+fn on_tape_and_disk(lab: &Lab, tgt: &Tgt) -> Way {
+    let way = Way::to(tgt.port());
+    for n in 0..12 {
+        lab.file(&format!("tree/tape-{n:02}"), noise(n, 2_500_000));
+    }
+    lab.backed_up(["tree", "--to", &way.library(tgt), "--name", "t"]);
+    for n in 12..20 {
+        lab.file(&format!("tree/disk-{n:02}"), noise(n, 100_000));
+    }
+    lab.backed_up(["tree", "--to", "disk", "--name", "t", "--incr"]);
+    way
+}
+
+/// How often it was said that a connection is tried again.
+fn waits(said: &str) -> usize {
+    said.matches("is tried again for up to").count()
+}
+
+/// What reads a library waits once for one that is gone, however much is to be read there: all of it is away then. Disks are read on.
+#[test]
+fn a_library_that_is_gone_for_good_is_waited_for_once() {
+    let lab = Lab::new();
+    let Some(tgt) = Tgt::start(400, None) else { return };
+    let way = on_tape_and_disk(&lab, &tgt);
+    for line in [
+        "restore t --into restored",
+        "restore t --to-tar t.tar",
+        "drill t --sample 100%",
+        "compare t --contents",
+        "verify t",
+        "copy t --to copies",
+        "consolidate t --to full",
+    ] {
+        way.cut_after(10_000_000);
+        let begun = Instant::now();
+        let run = lab.run(line.split(' ').chain(["--reconnect", "1s"]));
+        let text = format!("{line}: {} {}", run.stdout, run.stderr);
+        assert!(run.code == 3 || line.starts_with("consolidate") && run.code != 0, "{text}");
+        assert_eq!(waits(&run.stderr), 1, "{text}");
+        assert!(begun.elapsed() < Duration::from_secs(15), "{:?} {text}", begun.elapsed());
+        let is_one_line = run.stderr.matches(" away: ").count() == 1;
+        assert!(is_one_line || line.starts_with("consolidate"), "{text}");
+        assert!(!run.stderr.contains("damaged"), "{text}");
+    }
+    way.cut(false);
+    let restored = below(&lab.path("restored"), &lab.path("tree"));
+    let names = |tree: &Path, of: &str| {
+        let names = std::fs::read_dir(tree).unwrap().map(|e| e.unwrap().file_name());
+        names.filter(|name| name.to_str().unwrap().starts_with(of)).count()
+    };
+    assert_eq!(names(&restored, "disk"), 8);
+    assert!((2..8).contains(&names(&restored, "tape")), "{}", names(&restored, "tape"));
+    lab.restored(["t", "--into", "whole"]);
+    same_by_rsync(&lab.path("tree"), &below(&lab.path("whole"), &lab.path("tree")));
+    assert_eq!(errors(&lab).iter().sum::<u64>(), 0);
+}
+
+#[test]
+fn an_import_waits_once_for_a_library_that_is_gone() {
+    let lab = Lab::new();
+    let Some(tgt) = Tgt::start(400, None) else { return };
+    let way = on_tape_and_disk(&lab, &tgt);
+    way.cut_after(1_000_000);
+    let library = way.library(&tgt);
+    let run = lab.run(["import", &library, "--home", "other", "--reconnect", "1s"]);
+    assert!(run.code != 0 && waits(&run.stderr) == 1, "{} {}", run.code, run.stderr);
 }

@@ -258,7 +258,7 @@ impl ScsiDrive {
         }
         let again = |this: &mut Self| {
             let initiator = this.initiator.clone();
-            this.drive.reconnect(initiator.reconnects())?;
+            initiator.reconnect(&mut this.drive)?;
             this.gone = false;
             this.reserved = this.drive.reserve()?;
             this.loaded = this.wait_for_tape(Expect::Anything)?;

@@ -9,6 +9,7 @@ mod cleaning;
 mod counted;
 mod drive;
 mod errors;
+mod gone;
 mod owed;
 mod place;
 #[cfg(test)]
@@ -20,16 +21,16 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use capstan_address::iscsi::{SECRET_VARIABLE, Target};
-use capstan_scsi::Error;
 use capstan_scsi::find::{self, Found};
 use capstan_scsi::inquiry::{Identity, Kind};
 use capstan_scsi::iscsi::Iscsi;
 use capstan_scsi::patience::Again;
 use capstan_scsi::transport::Transport;
+use capstan_scsi::{Drive, Error};
 use capstan_tape::lock::Locks;
 use capstan_tape::{Changer, TapeError};
 use parking_lot::Mutex;
@@ -38,6 +39,7 @@ use zeroize::Zeroizing;
 pub use capstan_scsi::patience::Reconnects;
 pub(crate) use changer::info_of;
 pub(crate) use errors::explain;
+use gone::Gone;
 use owed::Debts;
 
 /// How real drives and libraries are reached at a host, and what is known of them.
@@ -49,6 +51,8 @@ pub(crate) struct Initiator {
     secret: OnceLock<Zeroizing<String>>,
     /// Portals that it was connected to: where one does not answer any more, it is tried again.
     reached: Mutex<HashSet<String>>,
+    /// What did not come back.
+    gone: Gone,
     /// What devices elsewhere are: these are asked once.
     asked: Mutex<HashMap<String, Found>>,
     debts: Debts,
@@ -97,7 +101,7 @@ impl Initiator {
     /// Tells all drives what was not told. A drive with our key is waited for, some minutes at most. `say` gets what is worth knowing,
     /// in sentences.
     pub fn settle(&self, say: &dyn Fn(&str)) {
-        self.debts.settle(self.reconnects(), Duration::MAX, say);
+        self.debts.settle(&|drive| self.reconnect(drive), Duration::MAX, say);
     }
 
     fn reconnects(&self) -> &Reconnects {
@@ -130,17 +134,60 @@ impl Initiator {
         }
         let target = self.target(device)?;
         let portal = target.portal();
+        if !self.reached.lock().contains(&portal) {
+            let opened = Iscsi::open(target)?;
+            self.reached.lock().insert(portal);
+            return Ok(Box::new(opened));
+        }
+        let names = [device, &portal];
+        self.refuse_looked_for(names)?;
         let mut again = Again::begin(self.reconnects());
         loop {
-            match Iscsi::open(target.clone()) {
-                Err(Error::Connect { .. })
-                    if self.reached.lock().contains(&portal) && again.again(device) => {}
-                opened => {
-                    let opened = opened?;
-                    self.reached.lock().insert(portal);
-                    return Ok(Box::new(opened));
-                }
+            let begun = Instant::now();
+            let opened = Iscsi::open_again(target.clone());
+            if matches!(opened, Err(Error::Connect { .. }))
+                && !self.gone.has(names)
+                && again.again(device)
+            {
+                continue;
             }
+            self.note_way(names, opened.as_ref().err(), begun.elapsed());
+            return Ok(Box::new(opened?));
+        }
+    }
+
+    /// Opens the way to a drive again, and tries for as long as lost connections are tried, unless it is gone.
+    fn reconnect(&self, drive: &mut Drive) -> Result<(), Error> {
+        let device = drive.name().to_owned();
+        let portal = Target::parse(&device).map_or_else(|_| device.clone(), |of| of.portal());
+        let names = [&*device, &*portal];
+        self.refuse_looked_for(names)?;
+        let at_once = Reconnects { most: Duration::ZERO, ..Reconnects::default() };
+        let (is_gone, begun) = (self.gone.has(names), Instant::now());
+        let done = drive.reconnect(if is_gone { &at_once } else { self.reconnects() });
+        let took = if is_gone { begun.elapsed() } else { Duration::ZERO };
+        self.note_way(names, done.as_ref().err(), took);
+        done
+    }
+
+    /// Refuses a device that is gone, as long as it is not worth another look.
+    fn refuse_looked_for(&self, names: [&str; 2]) -> Result<(), Error> {
+        match self.gone.looked(names) {
+            Some(why) => Err(Error::Connect { device: names[0].to_owned(), why }),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes of a device and its host what came of trying it, for so long the last time, until nobody waited any longer.
+    fn note_way(&self, names: [&str; 2], failed: Option<&Error>, took: Duration) {
+        match failed {
+            None => self.gone.is_back(names),
+            // What is there is not what was there.
+            Some(Error::WrongKind { .. } | Error::Busy { .. } | Error::NoLibiscsi(_)) => {}
+            Some(Error::Connect { why, .. }) => {
+                names.iter().for_each(|name| self.gone.note(name, Some((why, took))));
+            }
+            Some(_) => self.gone.note(names[0], None),
         }
     }
 
@@ -168,7 +215,10 @@ impl Drop for Initiator {
     /// without him it goes to standard error.
     fn drop(&mut self) {
         let at_once = Reconnects { most: Duration::ZERO, ..Reconnects::default() };
-        self.debts.settle(&at_once, Duration::ZERO, &|text| match self.reconnects.get() {
+        self.debts.settle(&|drive| drive.reconnect(&at_once), Duration::ZERO, &|text| match self
+            .reconnects
+            .get()
+        {
             Some(reconnects) => (reconnects.tell)(text),
             None => drop(writeln!(io::stderr().lock(), "{text}")),
         });

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use capstan_scsi::patience::Reconnects;
 use capstan_scsi::transport::Left;
 use capstan_scsi::{Drive, Error};
 use capstan_tape::TapeError;
@@ -23,6 +22,9 @@ const SILENT: Duration = Duration::from_secs(30);
 /// How soon after that somebody hears why he waits.
 const SOON: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// Opens the way to a drive again.
+type Reconnect<'a> = dyn Fn(&mut Drive) -> Result<(), Error> + 'a;
 
 /// What a drive has of us.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,12 +101,12 @@ impl Debts {
     }
 
     /// Tells all drives what was not told; waits for those that have a key, `most` at most. `say` gets what is worth knowing, in sentences.
-    pub fn settle(&self, reconnects: &Reconnects, most: Duration, say: &dyn Fn(&str)) {
+    pub fn settle(&self, reconnect: &Reconnect<'_>, most: Duration, say: &dyn Fn(&str)) {
         let mut debts = std::mem::take(&mut *self.0.lock());
         // Those that are waited for come last.
         debts.sort_by_key(|debt| debt.owed.key);
         let begun = Instant::now();
-        debts.into_iter().for_each(|debt| debt.settle(reconnects, begun, most, say));
+        debts.into_iter().for_each(|debt| debt.settle(reconnect, begun, most, say));
     }
 }
 
@@ -112,7 +114,7 @@ impl Debt {
     /// Tells the drive as soon as it hears.
     fn settle(
         mut self,
-        reconnects: &Reconnects,
+        reconnect: &Reconnect<'_>,
         begun: Instant,
         most: Duration,
         say: &dyn Fn(&str),
@@ -126,7 +128,7 @@ impl Debt {
         let mut was_said = false;
         loop {
             let rest = most.saturating_sub(begun.elapsed());
-            let why = match self.attempt(reconnects, rest.min(PAUSE)) {
+            let why = match self.attempt(reconnect, rest.min(PAUSE)) {
                 Ok(()) => return,
                 Err(why) => why,
             };
@@ -152,11 +154,11 @@ impl Debt {
         }
     }
 
-    fn attempt(&mut self, reconnects: &Reconnects, patience: Duration) -> Result<(), String> {
+    fn attempt(&mut self, reconnect: &Reconnect<'_>, patience: Duration) -> Result<(), String> {
         if self.drive.left(patience) == Left::AtWork {
             return Err("it is still at work".to_owned());
         }
-        self.drive.reconnect(reconnects).map_err(|e| e.to_string())?;
+        reconnect(&mut self.drive).map_err(|e| e.to_string())?;
         self.owed.tell(&mut self.drive).map_err(|e| e.to_string())
     }
 }

@@ -234,7 +234,7 @@ fn leave_at_work(model: &Model, time: Duration) {
 /// Tells the drives what they were not told; what is said to somebody meanwhile.
 fn settle(initiator: &Initiator) -> Vec<String> {
     let said = RefCell::new(Vec::new());
-    initiator.debts.settle(initiator.reconnects(), Duration::MAX, &|words| {
+    initiator.debts.settle(&|drive| initiator.reconnect(drive), Duration::MAX, &|words| {
         said.borrow_mut().push(words.to_owned())
     });
     said.into_inner()
@@ -382,4 +382,36 @@ fn what_does_not_decrypt_is_told_from_what_is_damaged() {
     let closed = drive.read_block(&mut [0; 1000]).unwrap_err();
     assert!(matches!(closed, TapeError::CannotDecrypt { .. }), "{closed}");
     assert!(closed.to_string().contains("tape A00001L9 is encrypted"), "{closed}");
+}
+
+#[test]
+fn a_drive_that_does_not_come_back_is_waited_for_once_until_it_is_back() {
+    let (initiator, told) = (Arc::<Initiator>::default(), Arc::new(Mutex::new(0)));
+    let counts = told.clone();
+    let (most, tell) = (Duration::from_millis(600), Box::new(move |_: &str| *counts.lock() += 1));
+    assert!(initiator.reconnects.set(Reconnects { most, tell }).is_ok());
+    let model = model("T-GONE");
+    model.with(|state| state.tape = vec![block(1), block(2)]);
+    let mut drive = open_at(&initiator, &model);
+    let lost = || Err(TransportError::Lost("the link is down".to_owned()));
+    // Each time that it is lost is a new one.
+    for times in [1, 2] {
+        model.with(|state| {
+            state.instead.push_back((0x92, lost()));
+            state.unreachable = true;
+        });
+        assert!(drive.locate(spot(0, 1, 1)).is_err());
+        let mut takes = || {
+            let begun = Instant::now();
+            assert!(drive.locate(spot(0, 1, 1)).err().unwrap().is_unreachable());
+            begun.elapsed()
+        };
+        assert!(takes() >= most);
+        let again: Vec<_> = (0..20).map(|_| takes()).collect();
+        assert!(again.iter().sum::<Duration>() < most, "{again:?}");
+        assert_eq!(*told.lock(), times);
+        model.with(|state| state.unreachable = false);
+        drive.locate(spot(0, 1, 1)).unwrap();
+        assert_eq!(read(&mut drive), 2);
+    }
 }

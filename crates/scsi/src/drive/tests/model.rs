@@ -48,6 +48,8 @@ pub struct State {
     /// Behind the next command of that operation code it is lost.
     pub deaf_after: Option<u8>,
     pub deaf: bool,
+    /// Nobody can connect to it.
+    pub unreachable: bool,
 }
 
 #[derive(Clone)]
@@ -73,6 +75,7 @@ impl Model {
             at_work: None,
             deaf_after: None,
             deaf: false,
+            unreachable: false,
         })))
     }
 
@@ -137,6 +140,10 @@ impl Transport for Model {
 
     fn reconnect(&mut self) -> Result<(), Error> {
         assert_ne!(self.left(Duration::ZERO), Left::AtWork, "nobody can open it");
+        if self.with(|state| state.unreachable) {
+            let (device, why) = (self.name().to_owned(), "no route".to_owned());
+            return Err(Error::Connect { device, why });
+        }
         self.with(|state| (state.at_work, state.deaf) = (None, false));
         Ok(())
     }

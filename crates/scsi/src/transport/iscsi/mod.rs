@@ -41,9 +41,17 @@ pub struct Iscsi {
 impl Iscsi {
     /// Connects and logs in.
     pub fn open(target: Target) -> Result<Self, Error> {
+        Self::connected(target, false)
+    }
+
+    /// The same to a host that was connected to before: it is not waited for as long.
+    pub fn open_again(target: Target) -> Result<Self, Error> {
+        Self::connected(target, true)
+    }
+
+    fn connected(target: Target, was_there: bool) -> Result<Self, Error> {
         let (name, initiator) = (target.to_string(), initiator_name());
-        let mut iscsi =
-            Self { target, name, initiator, session: None, has_left: false, was_there: false };
+        let mut iscsi = Self { target, name, initiator, session: None, has_left: false, was_there };
         iscsi.reconnect()?;
         Ok(iscsi)
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use capstan_address::Address;
 use capstan_format::batch::BatchEncoder;
 use capstan_format::catalog::CatalogBuilder;
 use capstan_format::codec::{Codec, Compressor, Method};
@@ -66,7 +67,7 @@ pub fn generate(home: &Path, files: u64, incrementals: u64) -> Result<(u64, u64)
     idb.put_medium(&Medium {
         id: medium.medium,
         label: medium.label.clone(),
-        device: "file:/nowhere".to_owned(),
+        device: Address::File("/nowhere".into()),
         block_size: medium.block_size,
         created_us: 1,
         hosts: Vec::new(),

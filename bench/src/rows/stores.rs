@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use capstan_address::Address;
 use capstan_format::id::{
     MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
 };
@@ -97,7 +98,7 @@ fn fill(home: &Path) -> Result<(), BenchError> {
     idb.put_medium(&Medium {
         id: MediumId(id(2, 0)),
         label: "generated".to_owned(),
-        device: "file:/nowhere".to_owned(),
+        device: Address::File("/nowhere".into()),
         block_size: 1 << 19,
         created_us: 1,
         hosts: Vec::new(),

@@ -10,7 +10,7 @@ use capstan_format::array::{DEPTH_MAX, Layout};
 use crate::{Address, AddressError, TapeAddress};
 
 /// An array of devices.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ArrayAddress {
     /// How blocks lie on it.
     pub layout: Layout,

@@ -19,7 +19,7 @@ use std::str::FromStr;
 use iscsi::Target;
 
 /// A device, as named on the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A directory: `file:/path`, or a plain path.
     File(PathBuf),
@@ -32,6 +32,8 @@ pub enum Address {
     Tape(TapeAddress),
     /// An array of devices: `rait5:DEVICE,DEVICE,DEVICE`.
     Array(ArrayAddress),
+    /// What another program recorded and this one cannot read. Nobody gives such a name, and nothing opens it.
+    Unknown(String),
 }
 
 /// The size of a spool, if it is not given: ten times the buffer of a large drive, and more.
@@ -222,8 +224,29 @@ impl Address {
             Self::File(path) => Self::File(whole(path)),
             Self::Tape(tape) => Self::Tape(tape.recorded()),
             Self::Array(array) => Self::Array(array.recorded()),
-            Self::Null { .. } => self.clone(),
+            Self::Null { .. } | Self::Unknown(_) => self.clone(),
         }
+    }
+
+    /// The device that was recorded as this text. What cannot be read is kept as it is.
+    pub fn of_record(text: String) -> Self {
+        text.parse().unwrap_or(Self::Unknown(text))
+    }
+
+    /// Itself, or why it cannot be read.
+    pub fn known(&self) -> Result<&Self, AddressError> {
+        match self {
+            Self::Unknown(text) => {
+                Err(text.parse::<Self>().err().unwrap_or(AddressError::NoDevice(text.clone())))
+            }
+            known => Ok(known),
+        }
+    }
+
+    /// What its name begins with, as `file` or `rait5`.
+    pub fn scheme(&self) -> String {
+        let name = self.to_string();
+        name.split(':').next().unwrap_or_default().to_owned()
     }
 
     /// Whether its media are read from begin to end best: to go to and fro takes long.
@@ -235,12 +258,21 @@ impl Address {
         }
     }
 
+    /// Whether it is a directory, or an array of nothing but directories.
+    pub fn is_on_disks(&self) -> bool {
+        match self {
+            Self::File(_) => true,
+            Self::Array(array) => array.members.iter().all(Self::is_on_disks),
+            Self::Tape(_) | Self::Null { .. } | Self::Unknown(_) => false,
+        }
+    }
+
     /// Whether it is a tape, or an array of nothing but tapes.
     pub fn is_tape(&self) -> bool {
         match self {
             Self::Tape(_) => true,
             Self::Array(array) => array.members.iter().all(Self::is_tape),
-            Self::File(_) | Self::Null { .. } => false,
+            Self::File(_) | Self::Null { .. } | Self::Unknown(_) => false,
         }
     }
 
@@ -249,7 +281,7 @@ impl Address {
         match self {
             Self::Tape(tape) => tape.tape.is_none(),
             Self::Array(array) => array.members.iter().all(Self::names_no_medium),
-            Self::File(_) | Self::Null { .. } => false,
+            Self::File(_) | Self::Null { .. } | Self::Unknown(_) => false,
         }
     }
 
@@ -276,8 +308,15 @@ impl Address {
         match self {
             Self::Null { .. } => true,
             Self::Array(array) => array.members.iter().all(Self::keeps_nothing),
-            Self::File(_) | Self::Tape(_) => false,
+            Self::File(_) | Self::Tape(_) | Self::Unknown(_) => false,
         }
+    }
+}
+
+impl serde::Serialize for Address {
+    /// Its name: one form for the database, for JSON and for other hosts.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -328,6 +367,7 @@ impl fmt::Display for Address {
             Self::Array(array) => write!(f, "{array}"),
             Self::Null { rate: None } => f.write_str("null:"),
             Self::Null { rate: Some(rate) } => write!(f, "null:rate={}", rate / 1_000_000),
+            Self::Unknown(text) => f.write_str(text),
         }
     }
 }
@@ -335,6 +375,26 @@ impl fmt::Display for Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_another_program_recorded_is_kept() {
+        let newer = Address::of_record("s3://bucket/prefix".to_owned());
+        assert_eq!(newer, Address::Unknown("s3://bucket/prefix".to_owned()));
+        assert_eq!(newer.recorded(), newer);
+        assert_eq!(newer.to_string(), "s3://bucket/prefix");
+        assert!(
+            matches!(newer.known(), Err(AddressError::NoDevice(text)) if text.starts_with("s3:"))
+        );
+        assert!(!newer.is_on_disks() && !newer.is_sequential() && !newer.keeps_nothing());
+        let disk = Address::of_record("/mnt/x".to_owned());
+        assert_eq!(disk, Address::File("/mnt/x".into()));
+        assert_eq!(disk.known(), Ok(&disk));
+        let on_disks = |text: &str| text.parse::<Address>().unwrap().is_on_disks();
+        assert!(on_disks("/a") && on_disks("rait5:/a,/b,/c"));
+        assert!(
+            !on_disks("vtape:/v?tape=A") && !on_disks("rait1:/a,vtape:/v") && !on_disks("null:")
+        );
+    }
 
     #[test]
     fn names_read_as_people_write_them() {

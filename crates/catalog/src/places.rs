@@ -349,7 +349,7 @@ mod tests {
             idb.put_medium(&Medium {
                 id: MediumId(id(n)),
                 label: format!("medium-{n}"),
-                device: format!("file:/mnt/{n}"),
+                device: format!("file:/mnt/{n}").parse().unwrap(),
                 block_size: 1 << 16,
                 created_us: 1,
                 hosts: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use capstan_address::AddressError;
+use capstan_address::{Address, AddressError};
 use capstan_engine::message::shell_word;
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
@@ -275,6 +275,11 @@ fn header_hint(path: &str, error: &FormatError) -> String {
 }
 
 impl DeviceError {
+    /// Why there is no medium on a device that is neither a directory, a tape nor an array.
+    pub(crate) fn has_no_medium(address: &Address) -> Self {
+        address.known().err().map_or(Self::KeepsNothing, Self::Address)
+    }
+
     /// Whether the device is full.
     pub fn is_full(&self) -> bool {
         match self {

@@ -24,7 +24,7 @@ impl DeviceHost {
             Address::File(path) => OpenMedium::open(path),
             Address::Tape(tape) => tape::open(self, self.named(tape)?),
             Address::Array(array) => rait::open::medium(self, array),
-            Address::Null { .. } => Err(DeviceError::KeepsNothing),
+            no_medium => Err(DeviceError::has_no_medium(no_medium)),
         }
     }
 
@@ -60,7 +60,7 @@ impl DeviceHost {
                 Ok(HeldMedium::new(tape::open(self, self.named(tape)?)?, Vec::new()))
             }
             Address::Array(array) => rait::open::hold(self, array),
-            Address::Null { .. } => Err(DeviceError::KeepsNothing),
+            no_medium => Err(DeviceError::has_no_medium(no_medium)),
         }
     }
 
@@ -120,7 +120,7 @@ impl DeviceHost {
             Address::Array(array) => {
                 Writable::Array(Box::new(rait::open::device(self, array, &new, block_size, known)?))
             }
-            Address::Null { .. } => return Err(DeviceError::KeepsNothing),
+            no_medium => return Err(DeviceError::has_no_medium(no_medium)),
         };
         Ok(Unjudged { device, is_new: is_new.get() })
     }

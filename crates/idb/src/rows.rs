@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use capstan_address::Address;
 use capstan_format::id::{
     KeyId, MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
 };
@@ -99,7 +100,7 @@ pub struct Medium {
     /// Its label, for people.
     pub label: String,
     /// The device on which it was last seen.
-    pub device: String,
+    pub device: Address,
     /// The size of its blocks in bytes.
     pub block_size: u32,
     /// When it was initialised, in microseconds since 1970.

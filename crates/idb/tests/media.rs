@@ -184,7 +184,8 @@ fn a_medium_that_moved_is_the_same_medium() {
     let (_dir, idb) = fresh();
     let media = [medium(0xa1, "monday"), medium(0xa2, "%"), medium(0xb1, "a1")];
     media.iter().for_each(|medium| idb.put_medium(medium).unwrap());
-    let moved = capstan_idb::Medium { device: "file:/mnt/other".into(), ..media[0].clone() };
+    let moved =
+        capstan_idb::Medium { device: "file:/mnt/other".parse().unwrap(), ..media[0].clone() };
     idb.put_medium(&moved).unwrap();
     assert_eq!(idb.medium(moved.id).unwrap(), Some(moved));
     assert_eq!(idb.media().unwrap().len(), 3);
@@ -195,7 +196,7 @@ fn a_medium_that_moved_is_the_same_medium() {
 fn a_medium_has_the_hosts_that_had_it_at_its_place() {
     let (_dir, idb) = fresh();
     let place = |device: &str, host: &str| {
-        let medium = capstan_idb::Medium { device: device.into(), ..medium(1, "own") };
+        let medium = capstan_idb::Medium { device: device.parse().unwrap(), ..medium(1, "own") };
         let placed = idb.place_medium(&medium, host, |_| "given".to_owned()).unwrap();
         assert_eq!(idb.medium(medium.id).unwrap(), Some(placed.clone()));
         assert_eq!(placed.label, "given");

@@ -298,7 +298,8 @@ fn lines(list: &[Inventoried]) -> String {
 
 /// Which medium a tape may be that has its barcode in another library, and how that is found out.
 fn may_be(medium: &Medium, tape: &str) -> String {
-    let of = medium.device.split("?tape=").next().unwrap_or_default();
+    let device = medium.device.to_string();
+    let of = device.split("?tape=").next().unwrap_or_default();
     format!(
         "medium '{}' of {} has that barcode and is not there: `capstan import {}` makes it known here if it is that one",
         path_text(medium.label.as_bytes()),

@@ -309,7 +309,7 @@ fn erase(
             "medium '{}' is erased{}: {} is blank; {} in {} segments and {} versions are gone\n",
             path_text(done.medium.label.as_bytes()),
             if done.secure { " and overwritten" } else { "" },
-            path_text(done.medium.device.as_bytes()),
+            path_text(done.medium.device.to_string().as_bytes()),
             bytes_text(done.bytes),
             grouped(done.segments),
             grouped(done.versions)
@@ -424,8 +424,8 @@ fn whereabouts(m: &MediumInfo) -> String {
 /// The device; of tapes that the barcode names, the library.
 fn device(m: &MediumInfo) -> String {
     let device = match &m.tapes[..] {
-        [tape] => &tape.library,
-        _ => &m.medium.device,
+        [tape] => tape.library.clone(),
+        _ => m.medium.device.to_string(),
     };
     path_text(device.as_bytes())
 }
@@ -505,7 +505,7 @@ fn page(m: &MediumInfo) -> String {
     fields(&[
         ("Medium", path_text(m.medium.label.as_bytes())),
         ("Id", m.medium.id.to_string()),
-        ("Device", format!("{}{}", path_text(m.medium.device.as_bytes()), absent(m))),
+        ("Device", format!("{}{}", path_text(m.medium.device.to_string().as_bytes()), absent(m))),
         ("Host", m.host.as_deref().map(|host| path_text(host.as_bytes())).unwrap_or_default()),
         ("Cell", if m.foreign { "another" } else { "" }.to_owned()),
         ("Pool", pool_of(m)),

@@ -135,7 +135,8 @@ fn place(what: &Carried) -> String {
 
 /// The library; of another medium its device.
 fn library(what: &Carried) -> String {
-    let of = what.tape.as_ref().map_or(&what.info.medium.device, |tape| &tape.library);
+    let device = || what.info.medium.device.to_string();
+    let of = what.tape.as_ref().map_or_else(device, |tape| tape.library.clone());
     path_text(of.as_bytes())
 }
 
@@ -190,7 +191,7 @@ fn json_of(what: Option<&Carried>) -> Map<String, Value> {
         ("barcode", tape.map(|tape| tape.barcode.clone()).into()),
         ("library", tape.map(|tape| tape.library.clone()).into()),
         ("place", tape.and_then(|tape| tape.place).map(|place| place.short()).into()),
-        ("device", info.map(|m| m.medium.device.clone()).into()),
+        ("device", info.map(|m| m.medium.device.to_string()).into()),
         ("pool", info.and_then(|m| m.management.pool.clone()).into()),
         ("state", info.map(|m| m.state.as_str()).into()),
         ("exported", time(what.and_then(Carried::exported_us)).into()),

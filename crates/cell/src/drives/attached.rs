@@ -1,6 +1,5 @@
 //! What is attached to tapes beside their segments.
 
-use capstan_address::Address;
 use capstan_devices::DeviceError;
 use capstan_devices::medium::{NewAttachment, OpenMedium};
 use capstan_engine::message::Code;
@@ -144,7 +143,7 @@ impl Cell {
     /// A tape of this cell, or an array of tapes, where something is to be attached to it.
     pub(crate) fn tape_to_attach_to(&self, id: MediumId) -> Result<Option<OpenMedium>> {
         let Some(row) = self.idb.medium(id)? else { return Ok(None) };
-        let address: Address = row.device.parse()?;
+        let address = &row.device;
         if !address.is_tape() {
             return Ok(None);
         }
@@ -156,14 +155,14 @@ impl Cell {
         if management.damaged_us.is_some() {
             return Err(CellError::BadInput(format!("damage was found on {name}")));
         }
-        self.refuse_others(&address)?;
-        let medium = self.devices.medium(&address)?;
+        self.refuse_others(address)?;
+        let medium = self.devices.medium(address)?;
         match medium.header().medium == id {
             true => {
                 let header = medium.header();
-                self.refuse_written(&address, header, medium.header_problem().is_none())?;
+                self.refuse_written(address, header, medium.header_problem().is_none())?;
                 self.open_drive_key(medium.header())?;
-                self.refuse_changed(&address, &medium)?;
+                self.refuse_changed(address, &medium)?;
                 Ok(Some(medium))
             }
             false => Err(CellError::BadInput(format!("{name} is not in {address} any more"))),

@@ -3,7 +3,7 @@
 //! A drive that asks is dirty, or the tape in it is. Which it was shows when the tape asks again in another drive: then the
 //! tape is at fault, and is written no more.
 
-use capstan_address::{Address, LibraryName, TapeAddress};
+use capstan_address::{LibraryName, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
@@ -179,7 +179,7 @@ impl Cell {
 
     fn medium_mounted(&self, mount: &Mount) -> Result<Option<(MediumId, String)>> {
         for medium in self.idb.media()? {
-            let Ok(device) = medium.device.parse::<Address>() else { continue };
+            let device = &medium.device;
             let is_it = |tape: &TapeAddress| {
                 let library = tape.library.resolved().to_string();
                 library == mount.library && tape.tape.as_ref() == Some(&mount.barcode)

@@ -188,7 +188,7 @@ impl Cell {
 
     /// Why a session that wants its tapes so passes over a medium, if so. Only what is appended to is of one kind or the other.
     pub(crate) fn passed_over(&self, by_drive: ByDrive, m: &MediumInfo) -> Result<Option<String>> {
-        let is_tape = m.medium.device.parse().is_ok_and(|a: Address| a.is_tape());
+        let is_tape = m.medium.device.is_tape();
         if by_drive == ByDrive::Yes && !is_tape {
             return Ok(Some("is no tape".to_owned()));
         }
@@ -227,9 +227,8 @@ impl Cell {
             _ => return Ok(()),
         };
         for info in self.media_list(request.pool.as_deref())? {
-            let here = info.medium.device.parse().is_ok_and(|device: Address| {
-                device.is_tape() && library.is_none_or(|library| is_of(&device, library))
-            });
+            let device = &info.medium.device;
+            let here = device.is_tape() && library.is_none_or(|library| is_of(device, library));
             let apart = request.pool.is_none() && info.management.pool.is_some();
             let fits = here && !apart && info.state == MediumState::Appendable;
             if fits && info.absent.is_none() && !self.opens(info.medium.id)? {
@@ -409,7 +408,7 @@ fn no_drive_writes(devices: &DeviceHost, m: &MediumInfo) -> Result<Option<String
     if m.absent.is_some() {
         return Ok(None);
     }
-    let Ok(device) = m.medium.device.parse::<Address>() else { return Ok(None) };
+    let device = &m.medium.device;
     for of in device.tapes() {
         let Some(barcode) = &of.tape else { continue };
         let why = devices.why_not_written(&of.library, barcode).map_err(DeviceError::from)?;

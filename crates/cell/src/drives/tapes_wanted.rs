@@ -76,9 +76,7 @@ impl Cell {
         let Ok(Address::Tape(tape)) = request.drive.parse() else { return None };
         let barcode = tape.tape.clone()?;
         let is_it = |medium: &Medium| {
-            let address = medium.device.parse::<Address>();
-            let tapes = address.map(|address| address.tapes()).unwrap_or_default();
-            tapes.iter().any(|of| of.recorded() == tape.recorded())
+            medium.device.tapes().iter().any(|of| of.recorded() == tape.recorded())
         };
         let medium = self.idb.media().ok()?.into_iter().find(is_it);
         let management = medium.and_then(|medium| self.idb.management(medium.id).ok());

@@ -21,7 +21,7 @@ impl Cell {
         let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = address else {
             return Ok(None);
         };
-        let place = Address::Tape(tape.recorded()).to_string();
+        let place = Address::Tape(tape.recorded());
         let mut found = None;
         for medium in self.idb.media()? {
             if medium.device == place && self.is_empty(medium.id)? {
@@ -35,13 +35,13 @@ impl Cell {
 
     /// Makes the record of a medium that holds nothing that of another one of this cell, which is not known, has its label, and is found
     /// in its place: there it was written anew.
-    pub(crate) fn take_over(&self, device: &str, header: &MediumHeader) -> Result<()> {
+    pub(crate) fn take_over(&self, device: &Address, header: &MediumHeader) -> Result<()> {
         if header.cell != Some(self.id) || self.idb.medium(header.medium)?.is_some() {
             return Ok(());
         }
         for old in self.idb.media()? {
-            let is_it = old.device == device && old.label == header.label;
-            let is_tape = || old.device.parse().is_ok_and(|address: Address| address.is_tape());
+            let is_it = old.device == *device && old.label == header.label;
+            let is_tape = || old.device.is_tape();
             if is_it && (is_tape() || is_place_here(&self.idb, &old)) && self.is_empty(old.id)? {
                 return self.replace_by(&old, header);
             }
@@ -54,7 +54,7 @@ impl Cell {
         if !self.is_empty(medium.id)? {
             return Ok(medium);
         }
-        let Ok(there) = self.devices.medium(&medium.device.parse()?) else { return Ok(medium) };
+        let Ok(there) = self.devices.medium(&medium.device) else { return Ok(medium) };
         let header = there.header();
         if header.medium != medium.id {
             self.take_over(&medium.device, header)?;
@@ -70,8 +70,7 @@ impl Cell {
             let of = self.idb.management(medium.id)?.pool;
             let is_of_pool =
                 of.is_some() && (of == pool.free_pool || of.as_ref() == Some(&pool.name));
-            let in_directories =
-                || medium.device.parse().is_ok_and(|of: Address| of.tapes().is_empty());
+            let in_directories = || medium.device.tapes().is_empty();
             if is_of_pool && in_directories() && is_place_here(&self.idb, &medium) {
                 self.settled(medium)?;
             }
@@ -142,7 +141,7 @@ impl Cell {
         if is_of_pool(found.medium)? {
             return Ok(());
         }
-        let place = Address::Tape(tape.recorded()).to_string();
+        let place = Address::Tape(tape.recorded());
         for row in self.idb.media()? {
             if row.device == place && row.id != found.medium && is_of_pool(row.id)? {
                 let what = format!("{} {ON_IT}", shown(found.medium, &found.label));

@@ -11,7 +11,7 @@ use capstan_format::record::MediumHeader;
 use capstan_idb::{Management, Medium};
 
 use super::changed::ways::ON_IT;
-use super::{shown, tape_name};
+use super::shown;
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::session::host;
@@ -22,8 +22,8 @@ pub(crate) struct Looked(Vec<(MediumId, String)>);
 
 impl Looked {
     /// Whether a medium was not looked for there yet.
-    pub fn is_new(&mut self, medium: MediumId, device: &str) -> bool {
-        let at = (medium, device.to_owned());
+    pub fn is_new(&mut self, medium: MediumId, place: impl ToString) -> bool {
+        let at = (medium, place.to_string());
         let is_new = !self.0.contains(&at);
         if is_new {
             self.0.push(at);
@@ -46,12 +46,12 @@ impl Cell {
         let Some(other) = self.idb.medium(found.medium)?.filter(|_| !found.is_array()) else {
             return Ok(None);
         };
-        let (here, there) = (here.recorded(), other.device.parse::<Address>()?);
-        let Address::Tape(there @ TapeAddress { tape: Some(its_barcode), .. }) = &there else {
+        let (here, there) = (here.recorded(), &other.device);
+        let Address::Tape(there @ TapeAddress { tape: Some(its_barcode), .. }) = there else {
             return Ok(None);
         };
         let media = self.idb.media()?;
-        let mut of_here = media.into_iter().filter(|row| row.device == tape_name(&here));
+        let mut of_here = media.into_iter().filter(|row| row.device == Address::Tape(here.clone()));
         let is_of_library = there.library.resolved() == here.library.resolved();
         let Some(first) = of_here.next().filter(|_| is_of_library && there.recorded() != here)
         else {
@@ -73,15 +73,13 @@ impl Cell {
 
     /// The error for a medium that is on none of the tapes whose labels were exchanged, by what they say: it is marked.
     pub(crate) fn not_on_exchanged(&self, medium: &Medium) -> CellError {
-        let mark = || {
-            self.mark_changed(medium, &medium.device.parse()?, &format!("another medium {ON_IT}"))
-        };
+        let mark = || self.mark_changed(medium, &medium.device, &format!("another medium {ON_IT}"));
         mark().unwrap_or_else(|e| e)
     }
 
     /// Records that a medium lies on a tape, in the house or not as that says. That another one was in its place is no mark any more.
     fn lies_at(&self, medium: &Medium, tape: &TapeAddress, out: &Management) -> Result<()> {
-        let row = Medium { device: tape_name(tape), ..medium.clone() };
+        let row = Medium { device: Address::Tape(tape.recorded()), ..medium.clone() };
         self.idb.place_medium(&row, &host(), |_| medium.label.clone())?;
         self.idb.set_exported_as(medium.id, out)?;
         let why = self.idb.management(medium.id)?.changed_why;

@@ -68,15 +68,14 @@ impl Cell {
         };
         let marked = || gone(management.changed_why.clone().unwrap_or_default(), true);
         let is_others = other_host(&self.idb, medium).is_some();
-        let address = match medium.device.parse::<Address>() {
-            Ok(Address::Null { .. }) => return Ok(None),
-            Ok(Address::Tape(_)) if is_marked => return Ok(marked()),
-            Ok(address @ Address::Tape(_)) => {
-                let why = why_away(&address).filter(|_| !is_others);
+        let address = match &medium.device {
+            Address::Null { .. } => return Ok(None),
+            Address::Tape(_) if is_marked => return Ok(marked()),
+            address @ Address::Tape(_) => {
+                let why = why_away(address).filter(|_| !is_others);
                 return Ok(why.and_then(|why| gone(why, false)));
             }
-            Ok(address) => address,
-            Err(e) => return Ok(gone(e.to_string(), false)),
+            address => address,
         };
         let AtHand { absent, problem, there, .. } = look(&self.devices, medium);
         if is_others && there.is_none() {
@@ -98,7 +97,7 @@ impl Cell {
             self.idb.set_medium_other_cell(medium.id, Some(&other.to_string()))?;
             return Ok(None);
         }
-        match self.lacking(&address, &there, is_marked, is_others) {
+        match self.lacking(address, &there, is_marked, is_others) {
             Ok(lacking) => Ok(lacking),
             // It went away, or cannot be read now.
             Err(CellError::Device(e)) => Ok(gone(chain(&e), false)),
@@ -108,7 +107,7 @@ impl Cell {
 
     /// What a medium of another cell lacks that is at hand on disk. Where it is away, that is for its cell to watch over.
     pub(crate) fn gone_of_others(&self, medium: &Medium) -> Result<Option<Gone>> {
-        let is_on_disk = medium.device.parse::<Address>().is_ok_and(|a| !a.is_sequential());
+        let is_on_disk = medium.device.is_on_disks();
         let Some(there) = look(&self.devices, medium).there.filter(|_| is_on_disk) else {
             return Ok(None);
         };
@@ -143,11 +142,11 @@ impl Cell {
     /// one that was written may be on another disk, and come back.
     pub(crate) fn lacking_as_changed(&self, there: &OpenMedium) -> Result<HashSet<SegmentId>> {
         let Some(row) = self.idb.medium(there.header().medium)? else { return Ok(HashSet::new()) };
-        let address: Address = row.device.parse()?;
+        let address = &row.device;
         if address.is_sequential() {
             return Ok(HashSet::new());
         }
-        let Some(last) = self.difference(&address, there)? else { return Ok(HashSet::new()) };
+        let Some(last) = self.difference(address, there)? else { return Ok(HashSet::new()) };
         let Lacking { segments, .. } = self.lacking_segments(there)?;
         Ok(segments.iter().map(|s| s.id).chain([last.segment.id]).collect())
     }

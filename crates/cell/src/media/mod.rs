@@ -208,8 +208,8 @@ impl Cell {
         reasons.extend(management.changed_why.iter().map(|why| format!("changed: {why}")));
         let used = whereabouts::used(&management, &holdings, &at_hand);
         let mut tapes = at_hand.tapes;
-        if let Some(address) = medium.device.parse().ok().filter(|_| tapes.is_empty()) {
-            tapes = whereabouts::tapes_of(&address, |_| None);
+        if tapes.is_empty() {
+            tapes = whereabouts::tapes_of(&medium.device, |_| None);
         }
         for tape in &mut tapes {
             tape.exported =
@@ -258,14 +258,14 @@ impl MediumInfo {
 impl Cell {
     /// The medium where it was last seen, which has to be that one.
     pub(crate) fn open_medium(&self, medium: &Medium) -> Result<OpenMedium> {
-        let address: Address = medium.device.parse()?;
-        let there = self.devices.known(&address, self.wanted(medium)).map_err(|e| {
+        let address = &medium.device;
+        let there = self.devices.known(address, self.wanted(medium)).map_err(|e| {
             // It is there, and others have it: they are named, and can be waited for.
             if e.is_busy() {
                 return e.into();
             }
             let away = at_other_host(&self.idb, medium);
-            away.or_else(|| self.without_header(medium, &address, &e)).unwrap_or_else(|| {
+            away.or_else(|| self.without_header(medium, address, &e)).unwrap_or_else(|| {
                 CellError::BadInput(format!(
                     "{} is not in {address}: {}; mount it there, or import it from where it is now",
                     shown(medium.id, &medium.label),
@@ -274,7 +274,7 @@ impl Cell {
             })
         })?;
         if there.header().medium != medium.id {
-            if let Some(exchanged) = self.set_right(&address, there.header())? {
+            if let Some(exchanged) = self.set_right(address, there.header())? {
                 return Err(exchanged);
             }
             if let Some(e) = at_other_host(&self.idb, medium) {
@@ -286,7 +286,7 @@ impl Cell {
                 shown(medium.id, &medium.label)
             )));
         }
-        recall(&self.idb, &address, &there)?;
+        recall(&self.idb, address, &there)?;
         Ok(there)
     }
 }
@@ -296,7 +296,7 @@ impl Cell {
 fn judged(medium: &Medium, management: &Management, sessions: u64) -> (Condition, Vec<String>) {
     let passes = management.passes.saturating_add(sessions);
     let age_us = now_us().saturating_sub(management.first_us);
-    let limits = limits_of(kind_of(medium));
+    let limits = limits_of(&kind_of(medium));
     let (mut condition, mut reasons) = limits.judge(age_us, passes, management.errors);
     let dirty = management.cleaning_drives.len();
     if dirty >= DRIVES_MAX {
@@ -313,7 +313,7 @@ impl Cell {
         medium: &Medium,
         management: &Management,
     ) -> Result<(Condition, Vec<String>)> {
-        let counts = limits_of(kind_of(medium)).passes.is_some();
+        let counts = limits_of(&kind_of(medium)).passes.is_some();
         let sessions = if counts { self.idb.holdings(medium.id)?.sessions } else { 0 };
         Ok(judged(medium, management, sessions))
     }
@@ -321,16 +321,16 @@ impl Cell {
 
 /// Whether a medium has a tape that is only appended to, by their barcodes.
 pub(crate) fn is_worm(medium: &Medium) -> bool {
-    let tapes = medium.device.parse::<Address>().map(|device| device.tapes()).unwrap_or_default();
+    let tapes = medium.device.tapes();
     let media = tapes.iter().filter_map(|tape| Media::of_barcode(tape.tape.as_deref()?));
     media.into_iter().any(|media| media.worm)
 }
 
 /// The kind of medium, by which its limits are found.
-fn kind_of(medium: &Medium) -> &str {
-    match medium.device.split_once(':').map_or("file", |(kind, _)| kind) {
-        "vtape" | "scsi" | "iscsi" => "tape",
-        kind => kind,
+fn kind_of(medium: &Medium) -> String {
+    match &medium.device {
+        Address::Tape(_) => "tape".to_owned(),
+        other => other.scheme(),
     }
 }
 
@@ -341,6 +341,7 @@ pub(crate) fn label_of(address: &Address) -> String {
         Address::Tape(tape) => tape.tape.clone(),
         Address::Array(array) => array.members.first().map(label_of),
         Address::Null { .. } => Some("null".to_owned()),
+        Address::Unknown(_) => None,
     };
     label.unwrap_or_else(|| "medium".to_owned())
 }
@@ -379,23 +380,25 @@ fn label_for(media: &[Medium], id: MediumId, own: &str) -> String {
 /// Looks whether a medium is where it was last seen.
 fn look(devices: &DeviceHost, medium: &Medium) -> AtHand {
     let mut found = AtHand::default();
-    let path = match medium.device.parse() {
-        Ok(Address::File(path)) => path,
-        Ok(address @ Address::Array(_)) => return look_at_array(devices, medium, &address, found),
+    let path = match &medium.device {
+        Address::File(path) => path,
+        address @ Address::Array(_) => return look_at_array(devices, medium, address, found),
         // Nobody loads a tape to look at it.
-        Ok(Address::Tape(tape)) => {
-            let place = whereabouts::place_of(devices, &tape);
-            found.absent = absent(&tape, &place);
+        address @ Address::Tape(tape) => {
+            let place = whereabouts::place_of(devices, tape);
+            found.absent = absent(tape, &place);
             let place = place.ok().flatten();
-            found.tapes = whereabouts::tapes_of(&Address::Tape(tape), |_| place);
+            found.tapes = whereabouts::tapes_of(address, |_| place);
             return found;
         }
-        Ok(Address::Null { .. }) => {
+        Address::Null { .. } => {
             return AtHand { absent: Some("nothing is kept".to_owned()), ..found };
         }
-        Err(e) => return AtHand { absent: Some(e.to_string()), ..found },
+        unknown @ Address::Unknown(_) => {
+            return AtHand { absent: unknown.known().err().map(|e| e.to_string()), ..found };
+        }
     };
-    match OpenMedium::open(&path) {
+    match OpenMedium::open(path) {
         Ok(there) if there.header().medium != medium.id => {
             let other = &there.header().label;
             found.absent = Some(format!("medium '{other}' is in its place"));
@@ -408,7 +411,7 @@ fn look(devices: &DeviceHost, medium: &Medium) -> AtHand {
                 )
             });
             found.header = Some(there.header().clone());
-            (found.free_bytes, found.used_bytes) = whereabouts::space(&path).unzip();
+            (found.free_bytes, found.used_bytes) = whereabouts::space(path).unzip();
             found.there = Some(there);
         }
         Err(capstan_devices::DeviceError::Io { source, .. }) => found.absent = Some(plain(&source)),
@@ -498,6 +501,10 @@ pub(crate) fn lacking_tapes(
             (Some(why.clone()), vec![why])
         }
         Address::File(_) | Address::Null { .. } => (None, Vec::new()),
+        Address::Unknown(_) => {
+            let why = address.known().err().map(|e| e.to_string());
+            (why.clone(), why.into_iter().collect())
+        }
     }
 }
 

@@ -95,11 +95,11 @@ impl Cell {
 /// How surely a medium is the one on a tape: the less, the surer. Nothing where it is on another: tapes of two libraries may have the
 /// same barcode.
 fn rank_of(medium: &Medium, tape: &TapeAddress, changed: &[MediumId]) -> Option<u8> {
-    let device = medium.device.parse::<Address>().ok()?;
+    let device = &medium.device;
     let tape = tape.recorded();
     let lies_there = device.tapes().iter().any(|of| of.recorded() == tape);
     let is_called = tape.tape.as_ref() == Some(&medium.label);
-    match &device {
+    match device {
         Address::Tape(_) if lies_there => Some(u8::from(changed.contains(&medium.id))),
         _ if lies_there && is_called => Some(2),
         // It may have come from there.
@@ -123,10 +123,7 @@ fn other_in(path: &Path, called: &[&Medium], media: &[Medium]) -> Option<String>
         }
         Err(e) => {
             let place = whole(path);
-            let was_here = |m: &&Medium| {
-                let of = m.device.parse::<Address>().ok();
-                of.is_some_and(|of| of.directories().iter().any(|p| whole(p) == place))
-            };
+            let was_here = |m: &&Medium| m.device.directories().iter().any(|p| whole(p) == place);
             let here: Vec<&Medium> = media.iter().filter(was_here).collect();
             match here.last() {
                 _ if here.iter().any(|m| called.iter().any(|c| c.id == m.id)) => None,

@@ -73,7 +73,7 @@ impl Cell {
         };
         let tape = tape.recorded();
         let media = self.idb.media()?;
-        let single = media.iter().any(|medium| medium.device == tape_name(&tape));
+        let single = media.iter().any(|medium| medium.device == Address::Tape(tape.clone()));
         let is_of = |medium: &Medium| tapes_of_array(medium).iter().any(|of| of.recorded() == tape);
         let array = media.into_iter().filter(|_| !single).find(is_of);
         Ok(array.map(|array| (array, tape)))
@@ -92,8 +92,7 @@ pub(crate) fn is_on_purpose(
     }
     let is_to_be_had =
         |tape: &TapeAddress| management.tape_exported(&tape_name(tape)).is_some() || is_here(tape);
-    let address = medium.device.parse::<Address>();
-    address.is_ok_and(|address| to_come(&address, &is_to_be_had, &|_| false, &|_| 0).is_none())
+    to_come(&medium.device, &is_to_be_had, &|_| false, &|_| 0).is_none()
 }
 
 /// The tapes of an array that nobody took away on record, and without which what `is_incomplete` lacks cannot be read.
@@ -108,10 +107,7 @@ pub(crate) fn vanished(
     }
     let is_to_be_had =
         |tape: &TapeAddress| management.tape_exported(&tape_name(tape)).is_some() || is_here(tape);
-    match medium.device.parse::<Address>() {
-        Ok(address) => tapes_to_come(&address, &is_to_be_had, is_incomplete, &|_| 0),
-        Err(_) => Vec::new(),
-    }
+    tapes_to_come(&medium.device, &is_to_be_had, is_incomplete, &|_| 0)
 }
 
 /// The tapes that have to come so that a medium can be read, as few as may be; of several that would do, those whose `rank` is least.
@@ -139,6 +135,7 @@ fn to_come(
         Address::Tape(tape) => Some(tape.tape.iter().map(|_| tape.clone()).collect()),
         Address::File(path) => (!path.exists()).then(Vec::new),
         Address::Null { .. } => None,
+        Address::Unknown(_) => Some(Vec::new()),
         Address::Array(array) => {
             let of = |member| to_come(member, is_here, is_incomplete, rank);
             let lacking = array.members.iter().filter_map(of);
@@ -189,7 +186,7 @@ fn went(us: i64, to: &str) -> String {
 
 /// The tapes of an array that have barcodes; none of another medium.
 fn tapes_of_array(medium: &Medium) -> Vec<TapeAddress> {
-    let Ok(address @ Address::Array(_)) = medium.device.parse::<Address>() else {
+    let address @ Address::Array(_) = &medium.device else {
         return Vec::new();
     };
     let mut tapes = address.tapes();
@@ -276,7 +273,7 @@ mod tests {
         let medium = |device: &str| Medium {
             id: MediumId([1; 16]),
             label: "m".to_owned(),
-            device: device.to_owned(),
+            device: device.parse().unwrap(),
             block_size: 1 << 19,
             created_us: 0,
             hosts: Vec::new(),

@@ -188,7 +188,7 @@ impl Cell {
         observer: &dyn Observer,
     ) -> Result<Vec<MediumInfo>> {
         let address = match self.known_medium(what)? {
-            Some(known) => known.device.parse()?,
+            Some(known) => known.device.clone(),
             None => what.parse::<Address>()?,
         };
         match &address {
@@ -294,7 +294,7 @@ impl Cell {
         let encrypted = self.idb.encrypted_media()?;
         let last = encrypted.iter().max_by_key(|(id, last_us)| (here.contains(id), *last_us));
         let medium = last.map(|(id, _)| self.idb.medium(*id)).transpose()?.flatten();
-        Ok(medium.map_or_else(|| "MEDIUM".to_owned(), |medium| medium.device))
+        Ok(medium.map_or_else(|| "MEDIUM".to_owned(), |medium| medium.device.to_string()))
     }
 
     /// Records a medium that lies on a device at hand.
@@ -352,10 +352,10 @@ impl Cell {
     }
 
     /// The device that is recorded of a medium that was found there. Members of an array that were not found stay where they are known.
-    pub(crate) fn device_of(&self, at: &Placed, medium: MediumId) -> Result<String> {
-        let known = self.idb.medium(medium)?.and_then(|row| row.device.parse::<Address>().ok());
+    pub(crate) fn device_of(&self, at: &Placed, medium: MediumId) -> Result<Address> {
+        let known = self.idb.medium(medium)?.map(|row| row.device);
         let device = known.map_or_else(|| at.address().clone(), |known| at.with_known(&known));
-        Ok(whole(&device)?.to_string())
+        whole(&device)
     }
 
     /// A medium of this cell, held for writing. It has to be there, and in no other state. One that others have is waited for.
@@ -365,15 +365,15 @@ impl Cell {
 
     /// The same, at once.
     pub(crate) fn hold_now(&self, medium: &Medium) -> Result<Writable> {
-        let address: Address = medium.device.parse()?;
-        self.refuse_others(&address)?;
+        let address = &medium.device;
+        self.refuse_others(address)?;
         let there = self.open_medium(medium)?;
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let device = self.judged(&address, self.devices.writable(&address, nobody, None)?)?;
+        let device = self.judged(address, self.devices.writable(address, nobody, None)?)?;
         refuse_other(&there, device.medium())?;
         // Another disk may be in its place. A tape is told by its barcode, and given up whatever is left of it.
         if !address.is_sequential() {
-            self.refuse_other_state(&address, device.medium())?;
+            self.refuse_other_state(address, device.medium())?;
         }
         Ok(device)
     }
@@ -411,7 +411,7 @@ fn whole(address: &Address) -> Result<Address> {
         }
         Address::Tape(tape) => Address::Tape(tape.recorded()),
         Address::Array(array) => Address::Array(array.recorded()),
-        Address::Null { .. } => address.clone(),
+        Address::Null { .. } | Address::Unknown(_) => address.clone(),
     })
 }
 

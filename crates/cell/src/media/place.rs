@@ -63,8 +63,7 @@ impl Cell {
             None => {
                 let places: Vec<_> = address.directories().iter().map(|p| whole(p)).collect();
                 let was_here = |row: &Medium| {
-                    let of = row.device.parse::<Address>().ok();
-                    of.is_some_and(|of| of.directories().iter().any(|p| places.contains(&whole(p))))
+                    row.device.directories().iter().any(|p| places.contains(&whole(p)))
                 };
                 let mut here = self.idb.media()?;
                 here.retain(|row| is_place_here(&self.idb, row) && was_here(row));
@@ -80,10 +79,10 @@ impl Cell {
 
     fn refuse_taken_but(&self, address: &Address, but: Option<MediumId>) -> Result<()> {
         let known = self.idb.media()?;
-        let known: Vec<(&Medium, Address)> = known
+        let known: Vec<(&Medium, &Address)> = known
             .iter()
             .filter(|medium| Some(medium.id) != but)
-            .filter_map(|medium| Some((medium, medium.device.parse().ok()?)))
+            .map(|medium| (medium, &medium.device))
             .collect();
         for path in address.directories() {
             let place = whole(&path);
@@ -105,7 +104,7 @@ impl Cell {
             let was_here = |of: &Address| of.tapes().iter().any(|of| is_it(&of.recorded()));
             // One on which nothing is gets a header again.
             let empty = self.empty_on_tape(address)?.map(|medium| medium.id);
-            let lies_here = |of: &(&Medium, Address)| was_here(&of.1) && Some(of.0.id) != empty;
+            let lies_here = |of: &&(&Medium, &Address)| was_here(of.1) && Some(of.0.id) != empty;
             if let Some((medium, _)) = known.iter().rfind(|of| lies_here(of)) {
                 return Err(taken(medium, &tape.to_string()));
             }
@@ -172,7 +171,7 @@ fn is_bare(devices: &DeviceHost, address: &Address) -> bool {
             matches!(devices.medium(address), Err(DeviceError::NoMedium(_)))
         }
         // A drive that stands alone has another tape each time.
-        Address::Tape(_) | Address::Null { .. } => false,
+        Address::Tape(_) | Address::Null { .. } | Address::Unknown(_) => false,
         // An array is made where all of its members are; one that is there does without those that are not.
         Address::Array(_) => {
             let directories = address.directories();

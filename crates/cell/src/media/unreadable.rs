@@ -7,7 +7,7 @@ use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
-use super::{recorded, shown};
+use super::shown;
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::session::now_us;
@@ -26,7 +26,7 @@ impl Cell {
 
     /// The same of the media that are known to be on a tape.
     pub(super) fn note_unreadable_at(&self, address: &Address) -> Result<()> {
-        let place = recorded(address);
+        let place = address.recorded();
         for row in self.idb.media()?.into_iter().filter(|row| row.device == place) {
             // One that is not on it any more cannot be read for other reasons.
             if self.idb.management(row.id)?.changed_us.is_none() {

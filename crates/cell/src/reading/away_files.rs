@@ -1,6 +1,5 @@
 //! Files whose data lie on media that are away: they are not damaged, and come when the media do. A line is said of each medium.
 
-use capstan_address::Address;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use parking_lot::Mutex;
@@ -97,8 +96,7 @@ struct Named {
 fn named(cell: &Cell, medium: MediumId, why: &str) -> Result<Named> {
     let row = cell.idb.medium(medium)?;
     let label = row.as_ref().map_or_else(|| medium.short(), |row| row.label.clone());
-    let address = row.and_then(|row| row.device.parse::<Address>().ok());
-    let tapes = address.map(|address| address.tapes()).unwrap_or_default();
+    let tapes = row.map(|row| row.device.tapes()).unwrap_or_default();
     let barcode = match &tapes[..] {
         [tape] => tape.tape.clone(),
         _ => None,

@@ -203,8 +203,7 @@ impl AtHand {
         let mut sides: HashMap<MediumId, Side> = HashMap::new();
         for medium in self.looked.iter().filter(|(_, is_tape)| **is_tape).map(|(id, _)| *id) {
             let device = idb.medium(medium)?.map(|row| row.device);
-            let address = device.and_then(|device| device.parse::<Address>().ok());
-            let tapes = address.map(|address| address.tapes()).unwrap_or_default();
+            let tapes = device.map(|device| device.tapes()).unwrap_or_default();
             let mut libraries: Vec<String> = tapes.iter().map(|t| t.library.to_string()).collect();
             libraries.dedup();
             sides.insert(medium, (libraries.join(","), idb.management(medium)?.pool));

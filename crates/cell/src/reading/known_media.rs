@@ -94,10 +94,10 @@ impl OpenMedia<'_> {
         let row = row.ok_or_else(|| {
             CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
         })?;
-        let address = row.device.parse::<Address>()?;
-        let medium = self.cell.open_known(&row, &address)?;
+        let address = &row.device;
+        let medium = self.cell.open_known(&row, address)?;
         self.cell.open_drive_key(medium.header())?;
-        recall(self.idb, &address, &medium)?;
+        recall(self.idb, address, &medium)?;
         media.insert(id, medium.clone());
         Ok(medium)
     }
@@ -172,7 +172,7 @@ impl OpenMedia<'_> {
     /// Whether a medium is read from begin to end best, as tapes are.
     pub fn is_sequential(&self, id: MediumId) -> Result<bool> {
         let device = self.idb.medium(id)?.map(|row| row.device);
-        Ok(device.and_then(|d| d.parse::<Address>().ok()).is_some_and(|a| a.is_sequential()))
+        Ok(device.is_some_and(|device| device.is_sequential()))
     }
 
     /// Records of a segment and its medium that damage was found there: whoever reads it, whatever for.
@@ -211,8 +211,8 @@ impl OpenMedia<'_> {
     /// Whether a medium is on tape, and can be expected to come when it is needed.
     pub(super) fn is_tape_to_be_had(&self, medium: MediumId) -> Result<bool> {
         let device = self.idb.medium(medium)?.map(|row| row.device);
-        match device.map(|d| d.parse::<Address>()) {
-            Some(Ok(address)) if address.is_sequential() => self.cell.is_to_be_had(&address),
+        match device {
+            Some(address) if address.is_sequential() => self.cell.is_to_be_had(&address),
             _ => Ok(false),
         }
     }
@@ -267,10 +267,8 @@ const PUT_IN: &str = "put in the one that is wanted first, and run it again on a
 
 /// Whether a medium is a tape that somebody puts into a drive that stands alone.
 fn is_put_in(devices: &DeviceHost, medium: &capstan_idb::Medium) -> bool {
-    match medium.device.parse() {
-        Ok(Address::Tape(tape)) if tape.tape.is_none() => {
-            devices.is_by_hand(&tape).unwrap_or(false)
-        }
+    match &medium.device {
+        Address::Tape(tape) if tape.tape.is_none() => devices.is_by_hand(tape).unwrap_or(false),
         _ => false,
     }
 }
@@ -315,9 +313,7 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
             };
             let is_away = match &e {
                 // A tape on which nothing is was erased.
-                DeviceError::NoMedium(_) => {
-                    device.parse::<Address>().is_ok_and(|address| !address.is_sequential())
-                }
+                DeviceError::NoMedium(_) => device.is_on_disks(),
                 _ => is_missing || of_tape.is_some_and(TapeError::is_away),
             };
             match is_away {
@@ -340,10 +336,10 @@ fn out_of_reach(
     if e.is_busy() || e.of_tape().is_some_and(TapeError::is_away) {
         return None;
     }
-    let address = medium.device.parse::<Address>().ok()?;
+    let address = &medium.device;
     let why = match e {
         DeviceError::Io { source, .. } if e.of_tape().is_none() && is_far(source) => plain(source),
-        _ if address.is_sequential() => lacking_tapes(devices, &address).0?,
+        _ if address.is_sequential() => lacking_tapes(devices, address).0?,
         _ => return None,
     };
     // What can be done is said below: to make a new library is no help.
@@ -428,12 +424,12 @@ pub(crate) fn all_away(cell: &Cell, away: Vec<CellError>) -> Option<CellError> {
 /// The error for a medium that is recorded as out of the house.
 fn exported(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
     let where_to = crate::media::exported(idb, medium.id).ok().flatten()?;
-    let back = match medium.device.parse() {
-        Ok(Address::Tape(TapeAddress { library, tape: Some(barcode), .. })) => format!(
+    let back = match &medium.device {
+        Address::Tape(TapeAddress { library, tape: Some(barcode), .. }) => format!(
             "`capstan library import {}`; in a library of another name `capstan import 'LIBRARY?tape={barcode}'`",
             shell_word(library.to_string())
         ),
-        Ok(array @ Address::Array(_)) if array.tapes().iter().any(|tape| tape.tape.is_some()) => {
+        array @ Address::Array(_) if array.tapes().iter().any(|tape| tape.tape.is_some()) => {
             "`capstan library import` its tapes".to_owned()
         }
         _ => "`capstan media import` it from where it is".to_owned(),

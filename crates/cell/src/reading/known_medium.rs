@@ -31,7 +31,7 @@ impl Cell {
             match self.open_known_at(&row, &address) {
                 Err(CellError::Exchanged(_)) => {
                     row = self.idb.medium(row.id)?.unwrap_or(row);
-                    address = row.device.parse()?;
+                    address = row.device.clone();
                     self.devices.wait_for(&address);
                 }
                 opened => return opened,
@@ -116,7 +116,7 @@ impl Cell {
         let row = self.idb.medium(id)?.ok_or_else(|| {
             CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
         })?;
-        let address = row.device.parse()?;
+        let address = row.device.clone();
         Ok((row, address))
     }
 }

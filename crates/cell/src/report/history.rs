@@ -123,9 +123,11 @@ impl PastReport {
 
 /// What is alike in speed: a directory is a `disk`, a tape is of the generation that its barcode ends with, an array is of its
 /// scheme and the kind of its members.
-fn kind_of_medium(device: &str) -> String {
-    let Ok(address) = device.parse::<Address>() else { return String::new() };
-    let scheme = device.split(':').next().unwrap_or_default();
+fn kind_of_medium(address: &Address) -> String {
+    if address.known().is_err() {
+        return String::new();
+    }
+    let scheme = address.scheme();
     let array = if scheme.starts_with("rait") { format!("{scheme} of ") } else { String::new() };
     let Some(tape) = address.tapes().into_iter().next() else { return format!("{array}disk") };
     let barcode = tape.tape.as_deref().unwrap_or_default();
@@ -148,7 +150,7 @@ mod tests {
             ("rait5:/a,/b,/c", "rait5 of disk"),
             ("s3://bucket", ""),
         ] {
-            assert_eq!(kind_of_medium(device), kind, "{device}");
+            assert_eq!(kind_of_medium(&Address::of_record(device.to_owned())), kind, "{device}");
         }
     }
 }

@@ -266,8 +266,7 @@ impl Cell {
                 let refused = |why| CellError::NoMedium(format!("{} {why}", info.medium.label));
                 now.held.map_or(Ok(()), |why| Err(refused(why)))
             };
-            let device = medium.device.parse().map_err(CellError::from)?;
-            let trial = self.devices.trial(&device);
+            let trial = self.devices.trial(&medium.device);
             let device = self.hold_now(&medium)?;
             let given_up = self.give_up_held(&device, &medium, &may_go)?;
             let anew = self.begin_anew(device, &medium, given_up);
@@ -535,7 +534,7 @@ mod tests {
             medium: Medium {
                 id: MediumId([label.len() as u8; 16]),
                 label: label.to_owned(),
-                device: "file:/m".to_owned(),
+                device: "file:/m".parse().unwrap(),
                 block_size: 1 << 19,
                 created_us: 0,
                 hosts: Vec::new(),

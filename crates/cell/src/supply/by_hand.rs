@@ -128,7 +128,7 @@ impl Cell {
         let names: Vec<LibraryName> = libraries.iter().map(LibraryName::resolved).collect();
         let mut out = Vec::new();
         for medium in self.idb.media().ok()? {
-            let Ok(device) = medium.device.parse::<Address>() else { continue };
+            let device = &medium.device;
             if device.tapes().iter().any(|tape| names.contains(&tape.recorded().library)) {
                 let management = self.idb.management(medium.id).ok()?;
                 out.push((medium.id, management.exported_us, management.full_us, management.pool));

@@ -66,8 +66,8 @@ impl Cell {
             let would = self.allocate(pool, Turn::of_run(request.run_us), by_drive, passed, true);
             // Where there is none, whoever takes it says why.
             let Ok(would) = would else { break };
-            let device: Address = would.device.parse()?;
-            let written = std::iter::once(&device).chain(&request.mirrors);
+            let device = &would.device;
+            let written = std::iter::once(device).chain(&request.mirrors);
             match refuse_too_few_drives(&self.devices, written) {
                 Ok(()) => return Ok(()),
                 // One that is blank is no medium that could be passed over.

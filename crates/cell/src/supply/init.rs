@@ -97,14 +97,14 @@ impl Cell {
 
     /// Makes a tape of a library that was found blank, and whose record holds nothing, that medium again.
     pub(crate) fn given_header_again(&self, medium: &Medium) -> Result<Option<Medium>> {
-        let address: Address = medium.device.parse()?;
-        if self.empty_on_tape(&address)?.is_none_or(|empty| empty.id != medium.id)
-            || !patiently(&self.devices, || Ok(self.devices.is_blank(&address)?))?
+        let address = &medium.device;
+        if self.empty_on_tape(address)?.is_none_or(|empty| empty.id != medium.id)
+            || !patiently(&self.devices, || Ok(self.devices.is_blank(address)?))?
         {
             return Ok(None);
         }
         let wanted = Initialise { block_size: Some(medium.block_size), ..Initialise::default() };
-        Ok(Some(self.media_init(&address, &wanted)?.medium))
+        Ok(Some(self.media_init(address, &wanted)?.medium))
     }
 
     /// Records a medium that was made, in the place of the record of one that was `empty` there.

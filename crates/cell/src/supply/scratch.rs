@@ -85,7 +85,7 @@ impl Cell {
                     return Ok(Medium {
                         id,
                         label,
-                        device: address.to_string(),
+                        device: address.clone(),
                         block_size: crate::media::BLOCK_SIZE,
                         created_us: 0,
                         hosts: Vec::new(),
@@ -120,7 +120,7 @@ impl Cell {
             libraries.extend(of_scratch.map(|of| of.library));
         }
         for info in self.media_list(Some(name))? {
-            let Ok(device) = info.medium.device.parse::<Address>() else { continue };
+            let device = &info.medium.device;
             for tape in device.tapes().into_iter().filter(|tape| tape.tape.is_some()) {
                 let library = tape.recorded().library;
                 if !libraries.contains(&library) {
@@ -140,8 +140,8 @@ impl Cell {
         }
         let mut libraries: Vec<TapeAddress> = Vec::new();
         for medium in self.idb.media()? {
-            let Ok(device) = medium.device.parse::<Address>() else { continue };
-            for library in libraries_of(&device) {
+            let device = &medium.device;
+            for library in libraries_of(device) {
                 let is_new = libraries.iter().all(|known| known.library != library.library);
                 // Into a drive that stands alone somebody puts tapes.
                 if is_new && !device.tapes().iter().any(|tape| tape.tape.is_none()) {

@@ -68,7 +68,7 @@ impl Cell {
             let why_not = why_passed(passed, medium.id).map(ToString::to_string).or(why_not);
             match why_not {
                 Some(why) => unfit.say(&name, why),
-                None => match self.open_whole(&medium.device.parse()?, wanted, hold) {
+                None => match self.open_whole(&medium.device, wanted, hold) {
                     Err(e) => {
                         self.note_passed_over(&medium.label, Some(medium.id), &e);
                         unfit.add(&name, e)?;
@@ -89,13 +89,13 @@ impl Cell {
         let wanted = Address::Array(array.clone());
         let mut ranked = Vec::new();
         for (place, medium) in self.idb.media()?.into_iter().enumerate() {
-            let Ok(device @ Address::Array(_)) = medium.device.parse() else { continue };
-            if !is_of(&device, &wanted) {
+            let device @ Address::Array(_) = &medium.device else { continue };
+            if !is_of(device, &wanted) {
                 continue;
             }
             let info = self.medium_info(&medium)?;
             let (rank, why) = self.turn_of(&info, by_drive, place)?;
-            let lacks = || lacking_tapes(&self.devices, &device).1.into_iter().next();
+            let lacks = || lacking_tapes(&self.devices, device).1.into_iter().next();
             let why = why.or_else(|| lacks().map(|lacking| format!("lacks a tape: {lacking}")));
             ranked.push((rank, medium, why));
         }

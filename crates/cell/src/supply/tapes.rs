@@ -191,15 +191,15 @@ impl Cell {
         let seen = self.seen_in(&library.library, &held)?;
         let mut ranked: Vec<((u8, i64), Candidate)> = Vec::new();
         for (place, Held { barcode, .. }) in held.into_iter().enumerate() {
-            let device = library.with_tape(&barcode).to_string();
+            let tape = library.with_tape(&barcode);
             let found = seen.get(&barcode);
             let mut candidate = Candidate { barcode, known: None, why_not: None, is_seen: false };
             // What is known to be blank saves the look at others.
             let is_blank = found.is_some_and(|seen| seen.is == TapeIs::Blank);
             let mut rank = (if is_blank { 2 } else { 3 }, place as i64);
-            if let Some(array) = arrays.get(&device) {
+            if let Some(array) = arrays.get(&tape) {
                 candidate.why_not = Some(format!("is a part of array '{array}'"));
-            } else if let Some(medium) = on_tape(&known, &device, &changed) {
+            } else if let Some(medium) = on_tape(&known, &Address::Tape(tape), &changed) {
                 let info = self.medium_info(medium)?;
                 (rank, candidate.why_not) = self.turn_of(&info, by_drive, place)?;
                 candidate.known = Some((medium.id, info.state));
@@ -269,7 +269,7 @@ impl Cell {
 
     /// Where a medium was last seen.
     pub(crate) fn device_of_medium(&self, medium: MediumId) -> Option<Address> {
-        self.idb.medium(medium).ok()??.device.parse().ok()
+        Some(self.idb.medium(medium).ok()??.device)
     }
 
     /// Gives the drives of a medium back, of which this session reads no more.
@@ -309,9 +309,9 @@ impl Cell {
                 self.allocate_or_wait(pool, turn, wanted.by_drive, passed, &mut queue, 1)?;
             let choice =
                 Choice { pool: Some(pool.to_owned()), passed: passed.clone(), asks: false };
-            let address = medium.device.parse()?;
-            let opened = self.open_chosen(&address, wanted, &choice).and_then(|member| {
-                self.refuse_not_chosen(pool, &address, &member.medium)?;
+            let address = &medium.device;
+            let opened = self.open_chosen(address, wanted, &choice).and_then(|member| {
+                self.refuse_not_chosen(pool, address, &member.medium)?;
                 Ok(member)
             });
             match opened {
@@ -439,11 +439,11 @@ pub(crate) struct Candidate {
 }
 
 /// The labels of the arrays that tapes are parts of, by the tape.
-fn arrays_by_tape(known: &[Medium]) -> HashMap<String, &str> {
+fn arrays_by_tape(known: &[Medium]) -> HashMap<TapeAddress, &str> {
     let mut arrays = HashMap::new();
     for medium in known {
-        if let Ok(array @ Address::Array(_)) = medium.device.parse() {
-            let tapes = array.tapes().into_iter().map(|tape| tape.to_string());
+        if let array @ Address::Array(_) = &medium.device {
+            let tapes = array.tapes().into_iter();
             arrays.extend(tapes.map(|tape| (tape, medium.label.as_str())));
         }
     }
@@ -451,8 +451,8 @@ fn arrays_by_tape(known: &[Medium]) -> HashMap<String, &str> {
 }
 
 /// The medium that is known to be on a tape: not one that was found to be there no more, if another one is.
-fn on_tape<'a>(known: &'a [Medium], device: &str, changed: &[MediumId]) -> Option<&'a Medium> {
-    let here = known.iter().filter(|m| m.device == device);
+fn on_tape<'a>(known: &'a [Medium], device: &Address, changed: &[MediumId]) -> Option<&'a Medium> {
+    let here = known.iter().filter(|m| m.device == *device);
     here.min_by_key(|m| changed.contains(&m.id))
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_address::{Address, TapeAddress};
+use capstan_address::TapeAddress;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, ObjectId, SegmentId, VersionId};
 use capstan_idb::{Claim, Management, Medium, Object, torn};
@@ -78,13 +78,10 @@ impl AwayMedium {
                  --as-it-is` writes it anew; `capstan import {at}` takes it as it is"
             );
         }
-        if self.changed
-            && let Ok(address) = device.parse()
-        {
-            return ways(&self.medium, &address, &self.why);
+        if self.changed && device.known().is_ok() {
+            return ways(&self.medium, device, &self.why);
         }
-        let is_of_tapes = device.parse::<Address>().is_ok_and(|a| a.tapes().len() > 1);
-        if is_of_tapes {
+        if device.tapes().len() > 1 {
             return format!(
                 "bring its tapes back or import them from where they are now; `capstan media export 'LIBRARY?tape=BARCODE'` records that \
                  one was taken away, `capstan media forget '{label}'` gives the array up"

@@ -87,11 +87,11 @@ impl Cell {
         let is_elsewhere = other_host(&self.idb, medium).is_some();
         let all = |why| Ok(Some(OutOfUse { why, segments: None, is_elsewhere }));
         let is_retired = management.retired_us.is_some();
-        let address: Address = match medium.device.parse() {
-            Ok(Address::Null { .. }) => return Ok(None),
-            Ok(address) => address,
-            Err(_) if is_retired => return all("is retired and not at hand"),
-            Err(_) => return Ok(None),
+        let address = match &medium.device {
+            Address::Null { .. } => return Ok(None),
+            Address::Unknown(_) if is_retired => return all("is retired and not at hand"),
+            Address::Unknown(_) => return Ok(None),
+            address => address,
         };
         if matches!(address, Address::Tape(_)) && management.changed_us.is_some() {
             return all("is not as it was last written");
@@ -99,8 +99,8 @@ impl Cell {
         let is_away = match &address {
             // Nobody can say of a tape on a shelf whether it is still there.
             Address::Tape(TapeAddress { tape: None, .. }) => true,
-            Address::Tape(_) => tape_away(&self.devices, &address, libraries).is_some(),
-            _ => match self.lacking_in_place(medium, &address) {
+            Address::Tape(_) => tape_away(&self.devices, address, libraries).is_some(),
+            _ => match self.lacking_in_place(medium, address) {
                 Ok(None) => true,
                 Ok(Some(segments)) if segments.is_empty() => return Ok(None),
                 Ok(Some(segments)) => {
@@ -127,7 +127,7 @@ impl Cell {
     pub(crate) fn with_changed_tapes(&self, mut unsound: Unsound) -> Result<Unsound> {
         for id in self.idb.changed_media()? {
             let Some(medium) = self.idb.medium(id)? else { continue };
-            if medium.device.parse::<Address>().is_ok_and(|address| address.is_sequential()) {
+            if medium.device.is_sequential() {
                 let is_elsewhere = other_host(&self.idb, &medium).is_some();
                 let why = "is not as it was last written";
                 unsound.out_of_use.insert(id, OutOfUse { why, segments: None, is_elsewhere });

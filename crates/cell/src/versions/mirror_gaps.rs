@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use capstan_address::Address;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 use capstan_idb::Segment;
@@ -95,7 +94,7 @@ impl Cell {
                 }
                 Place::Medium(id) => {
                     let Some(medium) = self.idb.medium(id)? else { continue };
-                    (format!("medium '{}'", medium.label), medium.device)
+                    (format!("medium '{}'", medium.label), medium.device.to_string())
                 }
             };
             said.push(format!(
@@ -174,7 +173,6 @@ impl Cell {
 
     fn side_place(&self, medium: MediumId) -> Result<Place> {
         let device = self.idb.medium(medium)?.map(|row| row.device);
-        let device = device.and_then(|device| device.parse::<Address>().ok());
         let libraries = device.as_ref().and_then(libraries_for);
         Ok(libraries.map_or(Place::Medium(medium), |of| Place::Library(of.to_string(), 1)))
     }

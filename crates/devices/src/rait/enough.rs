@@ -51,7 +51,7 @@ fn is_enough(host: &DeviceHost, array: &ArrayAddress) -> bool {
         Address::Tape(tape) => is_absent(host, tape) || host.is_incomplete(tape),
         Address::Array(inner) => !is_enough(host, inner),
         Address::File(path) => !path.exists(),
-        Address::Null { .. } => true,
+        Address::Null { .. } | Address::Unknown(_) => true,
     };
     array.members.iter().filter(lacks).count() <= array.layout.parity()
 }

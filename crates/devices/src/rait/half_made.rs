@@ -77,7 +77,7 @@ fn look_at(host: &DeviceHost, address: &Address) -> Option<Found> {
             }
         }
         Address::Array(array) => look_at_array(host, array),
-        Address::Null { .. } => None,
+        Address::Null { .. } | Address::Unknown(_) => None,
     }
 }
 

@@ -116,6 +116,6 @@ pub(super) fn make_one(
             None => Err(DeviceError::WhichTape(tape.to_string())),
         },
         Address::Array(array) => make_members(array, header, tapes, new_id),
-        Address::Null { .. } => Err(DeviceError::KeepsNothing),
+        no_medium => Err(DeviceError::has_no_medium(no_medium)),
     }
 }

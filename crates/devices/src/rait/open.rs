@@ -256,7 +256,7 @@ fn open_member(
                 address: Address::Array(opened.address),
             })
         }
-        Address::Null { .. } => Err(DeviceError::KeepsNothing),
+        no_medium => Err(DeviceError::has_no_medium(no_medium)),
     }
 }
 
@@ -590,7 +590,7 @@ fn fit_member_device(
             let opened = open_for(host, array, known, Whose::Writer)?;
             Ok(Box::new(write_to(host, &opened, locks, known)?))
         }
-        Address::Null { .. } => Err(DeviceError::KeepsNothing),
+        no_medium => Err(DeviceError::has_no_medium(no_medium)),
     }
 }
 
@@ -604,7 +604,7 @@ pub fn null_device(address: &ArrayAddress, block_size: u32) -> Result<RaitDevice
         match member {
             Address::Null { rate } => Ok(Box::new(NullDevice::new(*rate))),
             Address::Array(array) => Ok(Box::new(null_device(array, block_size)?)),
-            Address::File(_) | Address::Tape(_) => Err(DeviceError::NoMedium(member.to_string())),
+            _ => Err(DeviceError::NoMedium(member.to_string())),
         }
     };
     let members = address.members.iter().map(|m| (m.to_string(), device(m))).collect();

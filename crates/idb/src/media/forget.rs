@@ -54,7 +54,7 @@ impl Idb {
             )
             .bind(&id)
             .bind(&new.label)
-            .bind(&new.device)
+            .bind(new.device.to_string())
             .bind(i64::from(new.block_size))
             .bind(new.created_us)
             .bind(decode::texts_in("hosts", &new.hosts)?)

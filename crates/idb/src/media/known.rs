@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_address::Address;
 use capstan_format::id::{KeyId, MediumId, SegmentId, SegmentNumber, VersionId};
 
 use crate::db::{Conn, Idb};
@@ -365,7 +366,7 @@ async fn put_medium(conn: &mut Conn<'_>, medium: &Medium) -> std::result::Result
     )
     .bind(medium.id.to_string())
     .bind(&medium.label)
-    .bind(&medium.device)
+    .bind(medium.device.to_string())
     .bind(i64::from(medium.block_size))
     .bind(medium.created_us)
     .bind(decode::texts_in("hosts", &medium.hosts)?)
@@ -465,7 +466,7 @@ fn medium(row: &Row) -> std::result::Result<Medium, Fault> {
     Ok(Medium {
         id: decode::parsed(row, "id")?,
         label: row.try_get("label")?,
-        device: row.try_get("device")?,
+        device: Address::of_record(row.try_get("device")?),
         block_size: decode::count(row, "block_size")?,
         created_us: row.try_get("created_us")?,
         hosts: decode::texts_opt(row, "hosts")?,

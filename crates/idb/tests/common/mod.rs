@@ -39,7 +39,7 @@ pub fn medium(n: u8, label: &str) -> Medium {
     Medium {
         id: MediumId(nth(n)),
         label: label.into(),
-        device: "file:/mnt/backup".into(),
+        device: "file:/mnt/backup".parse().unwrap(),
         block_size: 256 << 10,
         created_us: 1_700_000_000_000_000,
         hosts: Vec::new(),
@@ -69,7 +69,7 @@ pub fn session(n: u8, version: Option<u8>, status: Status) -> Session {
         parent: None,
         status,
         host: "alpha".into(),
-        device: "file:/mnt/backup".into(),
+        device: "file:/mnt/backup".parse().unwrap(),
         started_us: 2_000 + i64::from(n),
         run_us: None,
         ended_us: None,

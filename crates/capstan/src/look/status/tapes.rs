@@ -170,7 +170,7 @@ pub fn protected_lines(protected: &[ProtectedTape]) -> String {
             text,
             "Medium '{label}' ({}) was to be written at {} and is write-protected: take it out through a mail slot, move its tab and \
              bring it back, or give it up with `capstan media retire {}`",
-            path_text(of.medium.device.as_bytes()),
+            path_text(of.medium.device.to_string().as_bytes()),
             local_time(of.seen_us),
             shell_word(&label)
         );

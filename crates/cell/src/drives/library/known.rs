@@ -228,7 +228,7 @@ impl Cell {
     fn absent_with(&self, library: &LibraryName, barcode: &str) -> Result<Option<Medium>> {
         let mut libraries = Libraries::new();
         for medium in self.idb.media()? {
-            let Ok(device) = medium.device.parse::<Address>() else { continue };
+            let device = &medium.device;
             let mut is_it = |tape: TapeAddress| {
                 let is_other = tape.library.resolved() != library.resolved();
                 let has_it = !barcode.is_empty() && tape.tape.as_deref() == Some(barcode);
@@ -275,7 +275,7 @@ impl Tapes {
     fn of(media: Vec<Medium>, library: &LibraryName) -> Self {
         let mut tapes = Self::default();
         for medium in media {
-            let Ok(device) = medium.device.parse::<Address>() else { continue };
+            let device = &medium.device;
             for TapeAddress { library: of, tape, .. } in device.tapes() {
                 let here = of == *library;
                 if let Some(barcode) = tape
@@ -313,7 +313,7 @@ mod tests {
         let medium = |n: u8, device: &str| Medium {
             id: MediumId([n; 16]),
             label: format!("m{n}"),
-            device: device.to_owned(),
+            device: device.parse().unwrap(),
             block_size: 1 << 19,
             created_us: 0,
             hosts: Vec::new(),

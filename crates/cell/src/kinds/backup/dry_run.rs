@@ -37,7 +37,7 @@ impl Cell {
             self.pass_over_without_drive(pool, &request, &mut passed)?;
             let medium =
                 self.allocate(pool, Turn::of_run(request.run_us), by_drive, &mut passed, true)?;
-            request.device = medium.device.parse()?;
+            request.device = medium.device.clone();
         }
         let log = SessionLog::new(observer);
         let plan = self.plan(&request, &log)?;

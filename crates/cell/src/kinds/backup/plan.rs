@@ -226,11 +226,9 @@ pub(crate) fn never_entered(
 ) -> Result<Vec<(u64, u64)>> {
     let roots: Vec<_> = roots.iter().filter_map(|root| identity_of(root)).collect();
     let others = cell.idb.media()?.into_iter().flat_map(|known| {
-        let address = known.device.parse::<Address>().ok();
-        let directories = address.as_ref().map(Address::directories).unwrap_or_default();
+        let directories = known.device.directories();
         // Where a medium was there may be other things now: those are backed up.
-        let there = !directories.is_empty()
-            && address.is_some_and(|address| cell.is_at(known.id, &address));
+        let there = !directories.is_empty() && cell.is_at(known.id, &known.device);
         let found: Vec<_> = directories.iter().filter_map(|path| identity(path)).collect();
         found.into_iter().filter(|id| there && !roots.contains(id)).collect::<Vec<_>>()
     });

@@ -84,7 +84,7 @@ impl Cell {
         let places = view.segments.last().map(|s| s.places()).unwrap_or_default();
         for (_, medium, _) in places {
             let Some(known) = self.idb.medium(medium)? else { continue };
-            let device: Address = known.device.parse()?;
+            let device = known.device;
             let pool = self.idb.management(medium)?.pool;
             return Ok(match (libraries_for(&device), pool) {
                 (Some(_), Some(pool)) => To::pool(pool),

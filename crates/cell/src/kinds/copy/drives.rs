@@ -74,7 +74,7 @@ impl Cell {
             return Ok(vec![to.clone()]);
         }
         let media = self.media_list(pool)?.into_iter();
-        Ok(media.filter_map(|info| info.medium.device.parse().ok()).collect())
+        Ok(media.map(|info| info.medium.device).collect())
     }
 
     /// Books the drives that a session needs at a time to write to several devices.

@@ -55,8 +55,7 @@ impl Target {
             }
             Self::Library(library) => {
                 let device = cell.idb.medium(medium).ok().flatten().map(|row| row.device);
-                let address = device.and_then(|device| device.parse::<Address>().ok());
-                address.is_some_and(|address| is_of(&address, library))
+                device.is_some_and(|device| is_of(&device, library))
             }
             Self::Medium(target) => *target == medium,
         }

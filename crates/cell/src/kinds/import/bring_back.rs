@@ -26,7 +26,7 @@ impl Cell {
     ) -> Result<Option<String>> {
         let given_up = self.given_up_on(id, &self.expired()?)?.len();
         let Some(row) = self.idb.medium(id)?.filter(|_| given_up > 0) else { return Ok(None) };
-        match self.hold_as_it_is(&row, &row.device.parse()?) {
+        match self.hold_as_it_is(&row, &row.device) {
             Err(CellError::InUse(_)) => Ok(Some(format!(
                 "{given_up} of the versions on '{}' were given up, and stay so: a session writes to it, or removes from it; import it \
                  again when that is done, if they are to be brought back",

@@ -88,7 +88,8 @@ impl Cell {
     }
 
     fn why_kept(&self, child: VersionId, medium: MediumId) -> Result<String> {
-        let device = self.idb.medium(medium)?.map(|medium| medium.device).unwrap_or_default();
+        let medium = self.idb.medium(medium)?;
+        let device = medium.map_or_else(String::new, |medium| medium.device.to_string());
         Ok(format!(
             "versions that have a copy there need them, until the full in their place is there too: `capstan copy {} --to {}` brings it",
             shell_word(self.name_of_version(child)?),

@@ -117,14 +117,14 @@ impl Cell {
         (came, will_come): (u64, u64),
     ) -> Result<Option<u64>> {
         let Some(medium) = self.idb.medium(id)? else { return Ok(None) };
-        let Ok(Address::File(path)) = medium.device.parse() else { return Ok(None) };
+        let Address::File(path) = &medium.device else { return Ok(None) };
         if is_elsewhere(self, &medium) {
             return Ok(None);
         }
-        if OpenMedium::open(&path).is_ok_and(|there| there.header().medium != id) {
+        if OpenMedium::open(path).is_ok_and(|there| there.header().medium != id) {
             return Ok(None);
         }
-        let Some(free) = free_bytes(&path) else { return Ok(None) };
+        let Some(free) = free_bytes(path) else { return Ok(None) };
         if free.saturating_add(will_come) < LEAST_SPACE {
             return Ok(Some(free));
         }
@@ -162,9 +162,8 @@ impl Cell {
             let Some(full) = full else { continue };
             let mut is_on_disk = true;
             for medium in on(full) {
-                let device =
-                    self.idb.medium(medium)?.and_then(|m| m.device.parse::<Address>().ok());
-                is_on_disk &= device.is_some_and(|device| !device.is_sequential());
+                let medium = self.idb.medium(medium)?;
+                is_on_disk &= medium.is_some_and(|medium| medium.device.is_on_disks());
             }
             if is_on_disk {
                 found.insert(version, full);

@@ -104,7 +104,7 @@ impl Cell {
         let mut whole: Vec<(u64, MediumId, To)> = Vec::new();
         for id in disks.iter().filter(|id| has_all(id)) {
             let Some(known) = self.idb.medium(*id)? else { continue };
-            let to = To::device(known.device.parse()?);
+            let to = To::device(known.device.clone());
             whole.push((room_at(&to).unwrap_or(u64::MAX), *id, to));
         }
         whole.sort_by_key(|(free, id, _)| (*free, *id));
@@ -167,7 +167,7 @@ impl Cell {
         let Some(session) = child.and_then(|row| row.session) else { return Ok(()) };
         for id in &plan.copies {
             let Some(medium) = self.idb.medium(*id)? else { continue };
-            let device: Address = medium.device.parse()?;
+            let device = medium.device;
             let room = room_at(&To::device(device.clone()));
             if room.is_none_or(|free| free < needed_for(plan.of.takes_bytes)) {
                 continue;
@@ -230,7 +230,7 @@ impl Cell {
                 continue;
             }
             let Some(path) = self.disk_of(&known)? else {
-                if known.device.parse::<Address>().is_ok_and(|device| !device.is_sequential()) {
+                if known.device.is_on_disks() {
                     continue;
                 }
                 return Ok(None);
@@ -250,11 +250,10 @@ impl Cell {
 
     /// The directory of a medium, if it is one that is at hand and gets what is asked for.
     fn disk_of(&self, medium: &Medium) -> Result<Option<PathBuf>> {
-        let Ok(Address::File(path)) = medium.device.parse() else { return Ok(None) };
-        let is_it =
-            || OpenMedium::open(&path).is_ok_and(|there| there.header().medium == medium.id);
+        let Address::File(path) = &medium.device else { return Ok(None) };
+        let is_it = || OpenMedium::open(path).is_ok_and(|there| there.header().medium == medium.id);
         let is_here = !is_elsewhere(self, medium) && is_it();
-        Ok((is_here && self.set_of_medium(medium.id)?.is_none()).then_some(path))
+        Ok((is_here && self.set_of_medium(medium.id)?.is_none()).then(|| path.clone()))
     }
 }
 

@@ -13,7 +13,7 @@ use capstan_idb::{Medium, Status};
 use super::{REPAIR, RepairRequest, close, refuse_itself, report_of};
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::media::{is_place_here, recorded, shown};
+use crate::media::{is_place_here, shown};
 use crate::report::Report;
 use crate::session::SessionLog;
 
@@ -81,7 +81,7 @@ impl Cell {
     /// The directory that somebody names: as such, or by the medium that is known to be in it.
     fn directory_of(&self, text: &str) -> Result<Option<PathBuf>> {
         let address = match self.known_medium(text)? {
-            Some(known) => known.device.parse().ok(),
+            Some(known) => Some(known.device),
             None => text.parse().ok(),
         };
         Ok(match address {
@@ -100,7 +100,7 @@ impl Cell {
             )));
         }
         let address = Address::File(path.to_owned());
-        let place = recorded(&address);
+        let place = address.recorded();
         let is_there = |row: &Medium| row.device == place && is_place_here(&self.idb, row);
         let known: Vec<Medium> = self.idb.media()?.into_iter().filter(is_there).collect();
         let mut fitting = Vec::new();

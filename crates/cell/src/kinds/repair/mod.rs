@@ -110,11 +110,11 @@ impl Cell {
         let row = self.find_medium(&request.medium)?;
         self.refuse_retired(row.id, &row.label)?;
         refuse_itself(from.as_ref(), row.id, &row.label)?;
-        let address: Address = row.device.parse()?;
-        let medium = self.open_known(&row, &address)?;
+        let address = &row.device;
+        let medium = self.open_known(&row, address)?;
         // It may be found elsewhere.
         let (row, address) = self.place_of(row.id)?;
-        self.refuse_other_cells(medium.header(), &row.device)?;
+        self.refuse_other_cells(medium.header(), &address.to_string())?;
         self.open_drive_key(medium.header())?;
         let changed = self.changed_to_mend(&address, &medium, request.as_it_is)?;
         if !request.dry_run {
@@ -252,7 +252,7 @@ impl Repair<'_> {
             return Ok(outcome);
         }
         let id = SessionId(self.cell.new_id()?);
-        let session = begun(id, REPAIR, self.row.device.clone(), self.started_us);
+        let session = begun(id, REPAIR, self.row.device.to_string(), self.started_us);
         self.cell.begin_session(&session, None)?;
         outcome.session = Some(id);
         match self.write_anew(views, &found.broken, report) {

@@ -152,7 +152,7 @@ fn pick(view: &VersionView<'_>, medium: MediumId, counted: &Counted) -> Result<P
             }
         }
     }
-    let is_tape = row.device.parse::<Address>().is_ok_and(|address| address.is_sequential());
+    let is_tape = row.device.is_sequential();
     let is_out =
         info.management.exported_us.is_some() && info.tapes.iter().all(|t| t.place.is_none());
     let to_bring: Vec<String> = cell.tapes_away(medium)?.iter().map(tape_name).collect();
@@ -162,7 +162,7 @@ fn pick(view: &VersionView<'_>, medium: MediumId, counted: &Counted) -> Result<P
         all => all.iter().filter(is_wanted).cloned().collect(),
     };
     // One that lacks something is fetched for nothing where the others are enough.
-    if let Ok(Address::Array(array)) = row.device.parse() {
+    if let Address::Array(array) = &row.device {
         let lacks = cell.incomplete_tapes(medium)?;
         let lacks: Vec<String> = lacks.iter().map(|(tape, _)| tape_name(tape)).collect();
         let is_whole = |tape: &&TapeAt| !lacks.contains(&tape.device);
@@ -184,7 +184,7 @@ fn pick(view: &VersionView<'_>, medium: MediumId, counted: &Counted) -> Result<P
         barcode: if let [tape] = &tapes[..] { Some(tape.barcode.clone()) } else { None },
         place,
         away: info.absent.is_some() || is_tape && is_out || !to_bring.is_empty(),
-        device: row.device,
+        device: row.device.to_string(),
         files: counted.files,
         bytes: counted.bytes,
         versions,

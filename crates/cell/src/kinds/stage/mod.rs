@@ -92,7 +92,7 @@ impl Cell {
         let ids: Vec<VersionId> = chosen.iter().map(|v| v.id).collect();
         let reading = self.hold_versions(&ids)?;
         let by_drive = ByDrive::of_copy(request.encrypt);
-        let from = sources.media.iter().filter_map(|source| source.row.device.parse().ok());
+        let from = sources.media.iter().map(|source| source.row.device.clone());
         let from: Vec<Address> = from.collect();
         let pool = request.pool.as_deref();
         let _booked = self.book_drives_to_read(&request.device, pool, &from)?;
@@ -134,7 +134,7 @@ impl Cell {
         progress.fill(self, &mut report, progress.copying_s, &log);
         report.elapsed_s = session.elapsed_s();
         report.staged = Some(staged);
-        let at = sources.media.iter().map(|s| s.row.device.clone()).collect::<Vec<_>>();
+        let at = sources.media.iter().map(|s| s.row.device.to_string()).collect::<Vec<_>>();
         self.back_up_idb_on(at.iter().map(String::as_str), &log);
         log.fill(&self.devices, &mut report);
         session.record_end(status, &report)?;

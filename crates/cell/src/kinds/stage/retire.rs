@@ -302,11 +302,11 @@ impl Cell {
 
     /// Refuses a medium that is away, before one is made for what it holds. No tape is loaded for that.
     fn refuse_away(&self, row: &Medium) -> Result<()> {
-        let address: Address = row.device.parse()?;
+        let address = &row.device;
         if !address.is_sequential() {
             return self.refuse_unreadable(row);
         }
-        match lacking_tapes(&self.devices, &address).0 {
+        match lacking_tapes(&self.devices, address).0 {
             None => Ok(()),
             Some(why) => Err(CellError::BadInput(format!(
                 "medium '{}' cannot be read: {why}; bring it back, or say --no-copy if nothing of it can be had",
@@ -317,7 +317,7 @@ impl Cell {
 
     /// Refuses a medium that cannot be read now, while its copy's is at hand to be written.
     fn refuse_unreadable(&self, row: &Medium) -> Result<()> {
-        let there = self.devices.known(&row.device.parse()?, self.wanted(row)).map_err(|e| {
+        let there = self.devices.known(&row.device, self.wanted(row)).map_err(|e| {
             match e.is_busy() {
                 true => CellError::BadInput(format!(
                     "medium '{}' cannot be read while another is written: {}; two drives have to be free, or name a place with \

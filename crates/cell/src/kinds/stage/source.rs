@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use capstan_address::Address;
 use capstan_devices::medium::{FoundLock, OpenMedium};
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_idb::Medium;
@@ -133,10 +132,7 @@ impl Cell {
         for medium in self.idb.media()? {
             let of_pool = self.idb.management(medium.id)?.pool.as_deref() == Some(pool);
             // Each host stages its own.
-            if of_pool
-                && !medium.device.parse::<Address>()?.is_sequential()
-                && !is_elsewhere(self, &medium)
-            {
+            if of_pool && !medium.device.is_sequential() && !is_elsewhere(self, &medium) {
                 disks.push(medium);
             }
         }

@@ -35,8 +35,8 @@ impl Cell {
                     let turn = request.turn;
                     let medium =
                         self.allocate_or_wait(pool, turn, by_drive, &mut passed, &mut queue, 1)?;
-                    (chosen, at) = (Some(medium.id), medium.device.clone());
-                    medium.device.parse()?
+                    (chosen, at) = (Some(medium.id), medium.device.to_string());
+                    medium.device.clone()
                 }
                 None => request.device.clone(),
             };

@@ -196,9 +196,9 @@ impl Cell {
         let booked;
         let (address, medium) = match self.known_medium(text)? {
             Some(known) => {
-                let address = known.device.parse()?;
-                booked = self.book_drives_of(&[&address])?;
-                let medium = match self.open_known(&known, &address) {
+                let address = &known.device;
+                booked = self.book_drives_of(&[address])?;
+                let medium = match self.open_known(&known, address) {
                     Err(e @ CellError::Unreadable { .. }) => {
                         return self.unreadable_alone(known, e, booked);
                     }

@@ -124,7 +124,7 @@ impl Cell {
     /// The same, of a medium that was opened where it is recorded.
     pub(crate) fn note_changed_known(&self, medium: &OpenMedium) -> Result<Option<String>> {
         match self.idb.medium(medium.header().medium)? {
-            Some(row) => self.note_changed(&row.device.parse()?, medium),
+            Some(row) => self.note_changed(&row.device, medium),
             None => Ok(None),
         }
     }
@@ -136,11 +136,8 @@ impl Cell {
         row: &Medium,
         (segment, number): (SegmentId, SegmentNumber),
     ) -> CellError {
-        let address = match row.device.parse::<Address>() {
-            Ok(address) => address,
-            Err(e) => return e.into(),
-        };
-        if let Err(e) = self.refuse_changed(&address, there) {
+        let address = &row.device;
+        if let Err(e) = self.refuse_changed(address, there) {
             return e;
         }
         CellError::Changed(format!(
@@ -148,7 +145,7 @@ impl Cell {
             shown(row.id, &row.label),
             number.0,
             segment.short(),
-            ways(row, &address, "")
+            ways(row, address, "")
         ))
     }
 

@@ -20,8 +20,8 @@ impl Cell {
     /// Refuses a medium that is at hand at another place too, where it was written last.
     pub(crate) fn refuse_twice(&self, id: MediumId, address: &Address) -> Result<()> {
         let Some(row) = self.idb.medium(id)? else { return Ok(()) };
-        let Ok(last) = row.device.parse::<Address>() else { return Ok(()) };
-        if self.is_place_of(&row, address) || !is_at_hand_elsewhere(self, id, &last, address) {
+        let last = &row.device;
+        if self.is_place_of(&row, address) || !is_at_hand_elsewhere(self, id, last, address) {
             return Ok(());
         }
         Err(CellError::BadInput(format!(
@@ -65,7 +65,7 @@ impl Cell {
             Err(_) => return Ok(()),
         };
         let is_it = |row: &Medium| found.is_ok_and(|header| header.medium == row.id);
-        let place = recorded(address);
+        let place = address.recorded();
         let mut of_here: Vec<Medium> = self.idb.media()?;
         of_here.retain(|row| row.device == place);
         if of_here.iter().any(is_it) {
@@ -84,14 +84,14 @@ impl Cell {
 
     /// Whether a medium is recorded as lying there. A tape is the one with its barcode, wherever that is.
     pub(super) fn is_place_of(&self, row: &Medium, address: &Address) -> bool {
-        let same_tape = |last: Address| match (last, address) {
+        let same_tape = |last: &Address| match (last, address) {
             (Address::Tape(last), Address::Tape(now)) => {
                 last.tape.is_some() && last.tape == now.tape
             }
             _ => false,
         };
         let is_here = address.is_tape() || is_place_here(&self.idb, row);
-        is_here && recorded(address) == row.device || row.device.parse().is_ok_and(same_tape)
+        is_here && address.recorded() == row.device || same_tape(&row.device)
     }
 
     /// Whether another medium is known to lie by now where a medium was written last: then what is found of it elsewhere is no copy,
@@ -100,8 +100,8 @@ impl Cell {
         if other_host(&self.idb, row).is_some() {
             return Ok(false);
         }
-        let Ok(last) = row.device.parse::<Address>() else { return Ok(false) };
-        if !last.is_tape() && self.is_at(row.id, &last) {
+        let last = &row.device;
+        if !last.is_tape() && self.is_at(row.id, last) {
             return Ok(false);
         }
         Ok(self.idb.media()?.iter().any(|other| other.id != row.id && other.device == row.device))

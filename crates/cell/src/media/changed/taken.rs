@@ -56,7 +56,7 @@ impl Cell {
     /// Refuses to write behind the end of a tape that was cut there: that would be over all that is left of a segment.
     pub(crate) fn refuse_behind_cut(&self, medium: &OpenMedium) -> Result<()> {
         let Some(row) = self.idb.medium(medium.header().medium)? else { return Ok(()) };
-        let is_tape = matches!(row.device.parse(), Ok(Address::Tape(_)));
+        let is_tape = matches!(row.device, Address::Tape(_));
         if !is_tape || self.idb.bytes_of_places(row.id)?.is_empty() {
             return Ok(());
         }
@@ -176,7 +176,7 @@ impl Cell {
                 if elsewhere.contains(&id) {
                     self.idb.put_damage(row.id, &[id], now_us())?;
                 }
-                if matches!(row.device.parse(), Ok(Address::Tape(_))) {
+                if matches!(row.device, Address::Tape(_)) {
                     self.idb.set_medium_full(row.id, now_us())?;
                 }
             }

@@ -45,8 +45,8 @@ impl Cell {
         if on_purpose || !is_place_here(&self.idb, medium) {
             return Ok(Vec::new());
         }
-        match medium.device.parse::<Address>() {
-            Ok(Address::File(_)) => {
+        match &medium.device {
+            Address::File(_) => {
                 let found = look_here(self, medium);
                 let problem = found.problem.filter(|_| found.there.is_some());
                 let text = |why| {
@@ -57,8 +57,8 @@ impl Cell {
                 };
                 Ok(problem.map(text).into_iter().collect())
             }
-            Ok(address @ Address::Array(_)) if address.is_sequential() => self.faults_noted(medium),
-            Ok(Address::Array(array)) => self.faults_of_members(medium, &array),
+            address @ Address::Array(_) if address.is_sequential() => self.faults_noted(medium),
+            Address::Array(array) => self.faults_of_members(medium, array),
             _ => Ok(Vec::new()),
         }
     }

@@ -4,7 +4,6 @@
 //! is mended, or that takes what [`WRITES`] sessions write, has no errors any more. Of a tape they stay: those that stayed after the
 //! drive's own repeats are the tape's, and a poor tape is retired.
 
-use capstan_address::Address;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
@@ -19,7 +18,7 @@ const WRITES: u64 = 3;
 
 /// Whether proof takes back the errors of a medium: all that is not on tape.
 fn is_forgiven(medium: &Medium) -> bool {
-    medium.device.parse::<Address>().is_ok_and(|address| !address.is_sequential())
+    medium.device.is_on_disks()
 }
 
 impl Cell {
@@ -46,7 +45,7 @@ impl Cell {
 
 /// The command that takes back so many errors of a medium in poor condition, if they are why it is poor, and one does.
 pub(crate) fn way_to_prove(medium: &Medium, errors: u64) -> Option<String> {
-    let is_by_errors = errors >= limits_of(crate::media::kind_of(medium)).errors;
+    let is_by_errors = errors >= limits_of(&crate::media::kind_of(medium)).errors;
     (is_by_errors && is_forgiven(medium)).then(|| {
         let word = shell_word(&medium.label);
         format!("`capstan verify --medium {word}` takes the errors back if it reads all and finds no damage")
@@ -73,7 +72,7 @@ mod tests {
         let medium = |device: &str| Medium {
             id: MediumId([1; 16]),
             label: "my disk".to_owned(),
-            device: device.to_owned(),
+            device: device.parse().unwrap(),
             block_size: 1 << 19,
             created_us: 0,
             hosts: Vec::new(),

@@ -118,7 +118,7 @@ mod tests {
         let medium = Medium {
             id: MediumId([n; 16]),
             label: n.to_string(),
-            device: "file:/m".to_owned(),
+            device: "file:/m".parse().unwrap(),
             block_size: 1 << 19,
             created_us: 0,
             hosts: Vec::new(),

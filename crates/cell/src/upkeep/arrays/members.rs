@@ -54,7 +54,8 @@ impl Cell {
 
     /// Notes that a member of an array of tapes failed while it was written.
     pub(crate) fn note_failed_member(&self, array: MediumId, failed: Lost) -> Result<()> {
-        let is_of_tapes = |row: &Medium| matches!(row.device.parse(), Ok(a @ Address::Array(_)) if a.is_sequential());
+        let is_of_tapes =
+            |row: &Medium| matches!(&row.device, a @ Address::Array(_) if a.is_sequential());
         if !self.idb.medium(array)?.is_some_and(|row| is_of_tapes(&row)) {
             return Ok(());
         }
@@ -70,9 +71,9 @@ impl Cell {
     /// What was wrong with the members of an array of tapes when it was last written, or looked at.
     pub(crate) fn faults_noted(&self, medium: &Medium) -> Result<Vec<String>> {
         let label = shell_word(&medium.label);
-        let now = match medium.device.parse() {
-            Ok(Address::Array(array)) => array.members,
-            _ => Vec::new(),
+        let now = match &medium.device {
+            Address::Array(array) => &array.members[..],
+            _ => &[],
         };
         let said = |of: LostMember| {
             // A backup may have named one that was replaced.

@@ -159,7 +159,7 @@ impl Cell {
     fn note_state_of(&self, info: &ArrayInfo) -> Result<()> {
         let Some((_, id)) = &info.medium else { return Ok(()) };
         let is_tape = |device: &Address| device.is_sequential();
-        let is_it = self.idb.medium(*id)?.is_some_and(|row| row.device == info.device);
+        let is_it = self.idb.medium(*id)?.is_some_and(|row| row.device.to_string() == info.device);
         if !is_it || !info.device.parse::<Address>().is_ok_and(|device| is_tape(&device)) {
             return Ok(());
         }
@@ -179,9 +179,8 @@ impl Cell {
 
     /// How the array is that a medium is, if it is one and nobody has to load tapes for it.
     pub fn array_at_hand(&self, medium: &Medium) -> Option<ArrayInfo> {
-        let address = medium.device.parse::<Address>().ok()?;
-        let is_one = matches!(address, Address::Array(_)) && !address.is_sequential();
-        is_one.then(|| self.array_status(&medium.device).ok()).flatten()
+        let is_one = matches!(medium.device, Address::Array(_)) && medium.device.is_on_disks();
+        is_one.then(|| self.array_status(&medium.device.to_string()).ok()).flatten()
     }
 
     /// Writes a member of an array anew onto another device, which takes its place. `member` is its device, or its number
@@ -261,7 +260,7 @@ impl Cell {
     fn array_of(&self, name: &str) -> Result<ArrayAddress> {
         let named = match name.parse::<Address>() {
             Ok(address @ Address::Array(_)) => address,
-            _ => self.find_medium(name)?.device.parse()?,
+            _ => self.find_medium(name)?.device,
         };
         match named {
             Address::Array(array) => Ok(array),

@@ -102,7 +102,7 @@ impl Cell {
     ) {
         let (tapes, others): (Vec<MediumId>, Vec<_>) =
             last.iter().partition(|id| self.is_on_tape(**id).unwrap_or(false));
-        let device_of = |id: MediumId| self.idb.medium(id).ok()??.device.parse().ok();
+        let device_of = |id: MediumId| Some(self.idb.medium(id).ok()??.device);
         let devices: Vec<Address> = match last {
             [] => vec![device.clone()],
             _ => others.into_iter().filter_map(device_of).collect(),

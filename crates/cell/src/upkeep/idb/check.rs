@@ -152,13 +152,13 @@ impl Cell {
     /// Holds what is recorded of a medium against the medium, if it is at hand.
     fn check_medium(&self, medium: &Medium, each: &mut dyn FnMut(Finding)) -> Result<()> {
         let name = shown(medium.id, &medium.label);
-        let Ok(address) = medium.device.parse() else { return Ok(()) };
+        let address = &medium.device;
         // Tapes are not loaded for it: `verify --medium` reads them.
-        if Address::is_sequential(&address) {
+        if Address::is_sequential(address) {
             return Ok(());
         }
         // One that is elsewhere is no contradiction; `media list` shows it.
-        let Ok(there) = self.devices.medium(&address) else { return Ok(()) };
+        let Ok(there) = self.devices.medium(address) else { return Ok(()) };
         if there.header().medium != medium.id {
             return Ok(());
         }
@@ -198,16 +198,16 @@ impl Cell {
         let mut leaving = HashSet::new();
         if !unknown.is_empty() || !gone.is_empty() {
             leaving = self.leaving()?;
-            self.leave_out_running((&there, &address), &mut unknown, &mut gone, &leaving)?;
+            self.leave_out_running((&there, address), &mut unknown, &mut gone, &leaving)?;
         }
         if !unknown.is_empty() {
             each(Finding {
                 what: name.clone(),
                 problem: format!("it has {} segments that are not recorded", unknown.len()),
-                advice: format!("`capstan import {}` records them", shell_word(&address)),
+                advice: format!("`capstan import {}` records them", shell_word(address)),
             });
         }
-        self.check_gone((gone, &leaving), medium, &address, each)
+        self.check_gone((gone, &leaving), medium, address, each)
     }
 
     /// Leaves out what a session did beside the check, or is doing now: what it commits is on the medium before it is recorded, and what

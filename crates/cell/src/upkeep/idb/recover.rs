@@ -322,9 +322,9 @@ impl Cell {
                 return Err(CellError::BadInput(to));
             }
             self.open_medium(medium)?;
-            self.import(&medium.device.parse()?, observer, stop)
+            self.import(&medium.device, observer, stop)
         };
-        outcome(medium.label.clone(), medium.device.clone(), import())
+        outcome(medium.label.clone(), medium.device.to_string(), import())
     }
 }
 

@@ -12,7 +12,7 @@ use capstan_idb::Medium;
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::owner::refuse_other;
-use crate::media::{MediumInfo, is_place_here, recorded, shown};
+use crate::media::{MediumInfo, is_place_here, shown};
 use crate::observe::{Observer, Stop};
 
 impl Cell {
@@ -39,7 +39,7 @@ impl Cell {
         let old = there.header().clone();
         let known = self.idb.medium(old.medium)?;
         let is_here =
-            |row: &Medium| row.device == recorded(&address) && is_place_here(&self.idb, row);
+            |row: &Medium| row.device == address.recorded() && is_place_here(&self.idb, row);
         let here = known.as_ref().is_some_and(is_here);
         if let Some(row) = &known
             && here

@@ -86,10 +86,8 @@ impl Cell {
     fn refuse_known(&self, tape: &TapeAddress, header: Option<&MediumHeader>) -> Result<()> {
         let array = header.and_then(|h| h.array.as_ref()).map(|place| place.array);
         for medium in self.idb.media()? {
-            let address = medium.device.parse::<Address>();
-            let lies_on = |same: &dyn Fn(&TapeAddress) -> bool| {
-                address.as_ref().is_ok_and(|address| address.tapes().iter().any(same))
-            };
+            let lies_on =
+                |same: &dyn Fn(&TapeAddress) -> bool| medium.device.tapes().iter().any(same);
             let is_it = header.is_some_and(|h| h.medium == medium.id);
             // A tape that was to become a member of an array, and did not, is none of those that the array is known to have.
             let is_member = array == Some(medium.id)
@@ -127,7 +125,7 @@ impl Cell {
     /// the last: what an interruption leaves can be erased again, or imported.
     pub fn media_erase(&self, name: &str, secure: bool, give_up: bool) -> Result<Erased> {
         let medium = self.settled(self.find_medium(name)?)?;
-        let address: Address = medium.device.parse()?;
+        let address = &medium.device;
         // A directory that is blank here is no medium of another host's.
         if !address.is_tape()
             && is_elsewhere(self, &medium)
@@ -138,7 +136,7 @@ impl Cell {
         let holds_nothing = self.idb.holdings(medium.id)?.segments == 0;
         match &address {
             Address::Tape(tape)
-                if patiently(&self.devices, || Ok(self.devices.is_blank(&address)?))
+                if patiently(&self.devices, || Ok(self.devices.is_blank(address)?))
                     .unwrap_or(false) =>
             {
                 // What another time began is brought to its end: it may have been interrupted in the middle of the tape.
@@ -157,7 +155,7 @@ impl Cell {
                 self.remember_blank(tape)?;
                 Ok(erased)
             }
-            _ if holds_nothing && self.devices.is_blank(&address).unwrap_or(false) => {
+            _ if holds_nothing && self.devices.is_blank(address).unwrap_or(false) => {
                 let erased = self.erasable(&medium, secure)?;
                 self.forget_erased(&medium)?;
                 Ok(erased)

@@ -32,8 +32,7 @@ impl Cell {
     pub fn media_forget(&self, name: &str) -> Result<Forgotten> {
         let medium = self.find_medium(name)?;
         let management = self.idb.management(medium.id)?;
-        let by_hand =
-            matches!(medium.device.parse(), Ok(Address::Tape(TapeAddress { tape: None, .. })));
+        let by_hand = matches!(medium.device, Address::Tape(TapeAddress { tape: None, .. }));
         // What is in its place may not be what was recorded.
         let is_there = !by_hand && look_here(self, &medium).absent.is_none();
         // What is on another cell's is that one's to keep.

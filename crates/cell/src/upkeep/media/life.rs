@@ -94,9 +94,9 @@ impl Cell {
             self.check_label(label)?;
         }
         let device = self.hold(&medium)?;
-        let address: Address = medium.device.parse()?;
-        self.refuse_changed(&address, device.medium())?;
-        let placed = device.placed(&address);
+        let address = &medium.device;
+        self.refuse_changed(address, device.medium())?;
+        let placed = device.placed(address);
         let old = device.medium().header().clone();
         let header = MediumHeader { label: label.to_owned(), ..old.clone() };
         // The database says whose it is, where two want it at once.
@@ -265,7 +265,7 @@ impl Cell {
     pub fn media_recycle_foreign(&self, name: &str) -> Result<Recycled> {
         let medium = self.find_medium(name)?;
         let called = shown(medium.id, &medium.label);
-        let address: Address = medium.device.parse()?;
+        let address = &medium.device;
         let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = &address else {
             return Err(CellError::BadInput(format!(
                 "{called} is no tape of a library; what is in another place is removed by hand, and `capstan media forget '{}'` \
@@ -301,7 +301,7 @@ impl Cell {
             }
             Ok(there) => {
                 let header = there.header();
-                self.refuse_overwritten(&address, Ok(header))?;
+                self.refuse_overwritten(address, Ok(header))?;
                 return Err(CellError::BadInput(format!(
                     "{} is on that tape; `capstan media forget '{}'` gives up what {called} held",
                     shown(header.medium, &header.label),
@@ -324,7 +324,7 @@ impl Cell {
             new_medium: true,
         };
         Ok(Recycled {
-            medium: self.media_init(&address, &wanted)?.medium,
+            medium: self.media_init(address, &wanted)?.medium,
             segments: holdings.segments,
             bytes: holdings.bytes,
             versions: forgotten.versions + forgotten.given_up,

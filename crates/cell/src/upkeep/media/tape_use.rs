@@ -132,9 +132,7 @@ fn medium_on(idb: &Idb, library: &LibraryName, barcode: &str) -> Result<Option<M
     let is_it = |tape: &TapeAddress| {
         tape.tape.as_deref() == Some(barcode) && tape.library.resolved() == library.resolved()
     };
-    let on_it = |device: &str| {
-        device.parse::<Address>().is_ok_and(|address| address.tapes().iter().any(is_it))
-    };
+    let on_it = |device: &Address| device.tapes().iter().any(is_it);
     Ok(idb.media()?.into_iter().find(|medium| on_it(&medium.device)).map(|medium| medium.id))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use capstan_address::{Address, LibraryName};
+use capstan_address::LibraryName;
 use capstan_catalog::CatalogError;
 use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::{Merged, chain};
@@ -273,11 +273,11 @@ impl Cell {
         else {
             return Ok(false);
         };
-        let on_disk = medium.device.parse::<Address>().is_ok_and(|a| !a.is_sequential());
+        let on_disk = medium.device.is_on_disks();
         // A session that ended before wrote a medium that was given up since.
         let on_this = session.ended_us.unwrap_or(session.started_us) >= medium.created_us;
-        let device = session.device.as_str();
-        let there = device == medium.device || device.split(", ").any(|d| d == medium.device);
+        let (device, place) = (session.device.as_str(), medium.device.to_string());
+        let there = device == place || device.split(", ").any(|d| d == place);
         Ok(on_disk && on_this && there)
     }
 

@@ -173,10 +173,8 @@ impl Cell {
         }
         for TapeAddress { library, .. } in libraries_of(device) {
             let Err(e) = self.devices.library(&library) else { continue };
-            let is_there = |medium: &Medium| {
-                let tapes = medium.device.parse().map(|device: Address| device.tapes());
-                tapes.is_ok_and(|tapes| tapes.iter().any(|tape| tape.library == library))
-            };
+            let is_there =
+                |medium: &Medium| medium.device.tapes().iter().any(|tape| tape.library == library);
             if !e.is_busy() && self.idb.media()?.iter().any(is_there) {
                 // What would help a library that was never there does not help here.
                 let why = chain(&DeviceError::from(e));
@@ -318,7 +316,7 @@ impl Cell {
     /// The error where a library is away from which a session is to choose tapes of an array.
     fn lacks_library(&self, array: &Address, why: &CellError) -> CellError {
         let known = self.idb.media().unwrap_or_default();
-        let of_these = |m: &&Medium| m.device.parse().is_ok_and(|device| is_of(&device, array));
+        let of_these = |m: &&Medium| is_of(&m.device, array);
         let named = known.iter().filter(of_these).max_by_key(|m| m.created_us);
         let without = named.map_or(String::new(), |m| {
             format!(", or name the tapes of an array that can do without it: {}", m.device)
@@ -355,7 +353,8 @@ impl Cell {
                 let device = null_device(array, header.block_size)?;
                 Ok((Member::new(Box::new(device), header), None))
             }
-            Address::File(_) | Address::Tape(_) | Address::Array(_) => {
+            // What this program does not know is refused where it is opened.
+            _ => {
                 let empty = self.empty_on_tape(address)?;
                 let label = || match address {
                     Address::Tape(TapeAddress { tape: None, .. }) => self.next_label(),

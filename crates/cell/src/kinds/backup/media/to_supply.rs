@@ -68,7 +68,7 @@ enum Next<T> {
 }
 
 /// The medium of a pool that was chosen, and its device.
-type Chosen = (MediumId, String);
+type Chosen = (MediumId, Address);
 
 /// How the media took a round of backups.
 #[derive(Default)]
@@ -211,8 +211,7 @@ impl ToSupply<'_> {
         let Some(name) = self.pool.clone() else { return Ok(Next::Go(None)) };
         match self.allocate(&name) {
             Ok(medium) => {
-                let device: Address = medium.device.parse()?;
-                self.requests.iter_mut().for_each(|request| request.device = device.clone());
+                self.requests.iter_mut().for_each(|request| request.device = medium.device.clone());
                 Ok(Next::Go(Some((medium.id, medium.device))))
             }
             Err(e) if self.has_begun() && leave_pool(&mut self.requests) => {

@@ -5,8 +5,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use capstan_address::Address;
-
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::queries::leads::clean;
@@ -46,9 +44,9 @@ impl Cell {
             return Ok(Some(format!("Capstan's home {}", self.home.display())));
         }
         for known in self.idb.media()? {
-            let Ok(address) = known.device.parse::<Address>() else { continue };
+            let address = &known.device;
             // Where a medium was there may be other things now.
-            let is_there = || self.is_at(known.id, &address);
+            let is_there = || self.is_at(known.id, address);
             if address.directories().iter().any(|path| is_around(path)) && is_there() {
                 return Ok(Some(format!("medium '{}'", known.label)));
             }

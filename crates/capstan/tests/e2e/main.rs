@@ -168,6 +168,7 @@ mod to_tar;
 mod together;
 mod unit_rights;
 mod unopened;
+mod unread_files;
 mod unreadable_tape;
 mod untouched;
 mod vault;

@@ -192,11 +192,15 @@ pub(super) fn settle(mut rows: Vec<Row>, loser: &mut dyn FnMut(Row)) -> Option<R
     rows.dedup_by_key(|row| row.ordinal);
     let mut newest = rows.pop()?;
     if newest.is_as_in() {
-        // What the same session read before is not what the base has: the file was read again.
-        let is_before = |r: &Row| r.ordinal.session < newest.ordinal.session;
-        let has_data =
-            |r: &Row| r.entry.kind == Kind::File && !r.entry.link && !r.is_as_in() && is_before(r);
-        if let Some(at) = rows.iter().rposition(has_data) {
+        // What a session read before is not what its version has: the file was read again.
+        let is_last = |at: usize, r: &Row| {
+            let next = rows.get(at + 1).unwrap_or(&newest);
+            r.ordinal.session < next.ordinal.session
+        };
+        let has_data = |at: usize, r: &Row| {
+            r.entry.kind == Kind::File && !r.entry.link && !r.is_as_in() && is_last(at, r)
+        };
+        if let Some(at) = (0..rows.len()).rev().find(|at| has_data(*at, &rows[*at])) {
             let carrier = rows.remove(at);
             newest.entry.extents = carrier.entry.extents;
             (newest.start, newest.data, newest.sum) = (carrier.start, carrier.data, carrier.sum);
@@ -204,4 +208,44 @@ pub(super) fn settle(mut rows: Vec<Row>, loser: &mut dyn FnMut(Row)) -> Option<R
     }
     rows.into_iter().for_each(loser);
     Some(newest)
+}
+
+#[cfg(test)]
+mod tests {
+    use capstan_format::entry::{Entry, Extent, ExtentKind};
+    use capstan_format::id::StreamId;
+
+    use super::*;
+    use crate::row::Ordinal;
+
+    fn row(session: u32, number: u32, is_as_in: bool) -> Row {
+        let mut entry =
+            Entry { kind: Kind::File, name: b"f".to_vec(), size: 1, ..Entry::default() };
+        if is_as_in {
+            entry.extents = vec![Extent { len: 1, kind: ExtentKind::AsIn([0; 16]) }];
+        }
+        let stream = StreamId([session as u8; 16]);
+        let ordinal = Ordinal { session, segment: session, row: number, stream };
+        let (user, group, acl) = (None, None, None);
+        Row { entry, ordinal, start: 0, data: ordinal, sum: None, user, group, acl }
+    }
+
+    /// The session and number of the row that has the data of the newest of these.
+    fn data_of(rows: &[(u32, u32, bool)]) -> (u32, u32) {
+        let rows = rows.iter().map(|(session, number, as_in)| row(*session, *number, *as_in));
+        let data = settle(rows.collect(), &mut |_| ()).unwrap().data;
+        (data.session, data.row)
+    }
+
+    #[test]
+    fn what_was_read_again_in_its_session_is_in_no_version() {
+        let base = (0, 7, false);
+        assert_eq!(data_of(&[base, (1, 1, true)]), (0, 7));
+        assert_eq!(data_of(&[base, (1, 1, false), (1, 2, true)]), (0, 7));
+        let again = [base, (1, 1, false), (1, 2, true), (2, 1, true)];
+        assert_eq!(data_of(&again), (0, 7));
+        let twice = [base, (1, 1, false), (1, 2, true), (2, 1, false), (2, 2, true)];
+        assert_eq!(data_of(&twice), (0, 7));
+        assert_eq!(data_of(&[base, (1, 1, false), (1, 2, false), (2, 1, true)]), (1, 2));
+    }
 }

@@ -112,9 +112,9 @@ impl Overview {
             Ok(())
         })?;
         // Of a file that was read again afterwards they say nothing.
-        for (path, found) in &mut o.outcomes {
-            if let Some(newest) = o.newest.get(path) {
-                found.retain(|(at, _)| at.session != newest.session || !newest.is_newer_than(at));
+        for Row { entry, ordinal, .. } in &o.loose {
+            if let Some(found) = o.outcomes.get_mut(&entry.path()) {
+                found.retain(|(at, _)| at.session != ordinal.session || !ordinal.is_newer_than(at));
             }
         }
         // Else it came again where its data are.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::message::Code;
-use capstan_format::entry::{Entry, Extent, ExtentKind};
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, OutcomeCode, join};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
@@ -46,8 +46,7 @@ impl StreamReader<'_> {
         };
         match is_as_before {
             Err(e) => {
-                let why = format!("cannot be read: {}; {}", text(e), KEPT);
-                self.backup.say(Code::Unreadable, &entry.path(), why);
+                self.say_kept(&entry.path(), e);
                 // What the base has under this name may be another file.
                 self.forget_first();
                 Contents::Settled(None)
@@ -114,6 +113,14 @@ impl StreamReader<'_> {
             entry.extents = rest.extents(entry.size, &ExtentKind::Parts);
             let ranges = rest.into_ranges();
             self.set_direct(&mut fd, self.backup.options.mode);
+            // Its row would promise pieces, which other streams read: whether it can be read at all is seen before.
+            if let Err(e) = self.first_byte(&fd, &before, ranges[0].0)
+                && self.kept_of_base(item, &fd, &before, true).is_some()
+            {
+                self.say_kept(&entry.path(), e);
+                self.forget_first();
+                return Ok(None);
+            }
             self.pieces.add(HugeFile::new(fd, entry.clone(), before, ranges));
             return Ok(Some(entry));
         }
@@ -126,6 +133,56 @@ impl StreamReader<'_> {
             opened.push(Opened { fd, before, ranges, in_use, size: entry.size, item: index });
         }
         Ok(Some(entry))
+    }
+}
+
+impl StreamReader<'_> {
+    /// Says that a file cannot be read, and that its version has of it what the base has.
+    pub(super) fn say_kept(&self, path: &[u8], e: Errno) {
+        let why = format!("cannot be read: {}; {}", text(e), KEPT);
+        self.backup.say(Code::Unreadable, path, why);
+    }
+
+    /// Says that a file ends at that byte, or, with an error, that it cannot be read from there on.
+    pub(super) fn say_cut(&mut self, dir: &[u8], name: &[u8], at: u64, why: Option<Errno>) {
+        let path = join(dir, name);
+        let Some(e) = why else {
+            let text = format!("ends at byte {at} while it was read");
+            self.backup.say(Code::Short, &path, text);
+            return self.outcome(dir, name, OutcomeCode::Short, 0, at);
+        };
+        self.backup.counters.corrupt.fetch_add(1, Relaxed);
+        self.backup.counters.add_cut(&path);
+        let text = format!("cannot be read from byte {at} on: {}", text(e));
+        self.backup.say(Code::Unreadable, &path, text);
+        self.outcome(dir, name, OutcomeCode::Unreadable, e.raw_os_error().unsigned_abs(), at);
+    }
+
+    /// The row of a file that cannot be read, with the contents that the base has of it: where these are as long, or nothing at all
+    /// of the new ones could be read. Its times are those of the base, so that it is read again the next time.
+    pub(super) fn kept_of_base(
+        &mut self,
+        item: &WalkItem,
+        file: &SourceFile,
+        before: &Stat,
+        is_nothing_read: bool,
+    ) -> Option<Entry> {
+        let as_in = self.backup.base?;
+        let base = item.base.as_ref().filter(|b| b.complete && b.kind == Kind::File)?;
+        let mut entry = source::entry_of(&item.dir, &item.listed.name, before)?;
+        // Further names of it, which have rows by now, would be links to another file.
+        let is_alone = before.st_nlink <= 1 || self.backup.options.hard_links_as_files;
+        let is_it = is_alone || base.ino == entry.ino;
+        if base.link_to.is_some() || !is_it || !(is_nothing_read || base.size == entry.size) {
+            return None;
+        }
+        self.details(file, &mut entry);
+        (entry.size, entry.mtime, entry.ctime) = (base.size, base.mtime, base.ctime);
+        entry.replaces = true;
+        if base.size > 0 {
+            entry.extents = vec![Extent { len: base.size, kind: ExtentKind::AsIn(as_in) }];
+        }
+        Some(entry)
     }
 }
 

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::{Backup, ReadMode, text};
+use super::{Backup, ReadMode};
 use crate::backup::hardlinks::HardLinks;
 use crate::backup::huge::{HugeFile, Pieces};
 use crate::linux::clock::Clocks;
@@ -22,8 +22,8 @@ use crate::linux::source_file::{DIRECT_MIN, Reader, SourceFile};
 use crate::linux::stalls::Stalls;
 use crate::linux::{locks, source};
 use crate::stream::StreamWriter;
-use crate::walk::Group;
 use crate::walk::ahead::Ahead;
+use crate::walk::{Group, WalkItem};
 
 /// Files smaller than this on average, in bytes, are worth fetching ahead.
 const SMALL: u64 = 64 << 10;
@@ -53,7 +53,19 @@ enum Read {
     Done,
     /// They changed meanwhile and are to be read again: of a file with further names from this very file.
     Changed(Option<SourceFile>),
+    /// They could not be read: this row has what the base has of them, and takes the place of the one that promised them.
+    Kept(Box<Entry>),
     /// The session was stopped before all of them were read.
+    Stopped,
+}
+
+/// How far a range of a file could be read.
+enum Reached {
+    /// To its end.
+    End,
+    /// What is behind that byte was filled: the file ends there, or, by that error, cannot be read.
+    Cut(u64, Option<Errno>),
+    /// The session was stopped before.
     Stopped,
 }
 
@@ -224,18 +236,23 @@ impl<'a> StreamReader<'a> {
             if !rows.is_empty() {
                 self.writer.rows_with_sums(rows)?;
             }
+            let mut kept = Vec::new();
             for mut file in opened {
                 let index = file.item;
                 let item = &group.items[index];
                 let mode = self.backup.options.mode;
                 self.begin_file(&mut file.fd, &file.before, mode, item.ours.load(Relaxed));
-                match self.contents(file, &item.dir.path, &item.listed.name, attempt == retries)? {
+                match self.contents(file, item, attempt == retries)? {
                     Read::Done => self.count_file(),
                     Read::Changed(held) => again.push((index, held)),
+                    Read::Kept(row) => kept.push((*row, None)),
                     Read::Stopped => return Ok(()),
                 }
             }
             self.count(0);
+            if !kept.is_empty() {
+                self.writer.rows_with_sums(kept)?;
+            }
             if again.is_empty() || self.stopped() {
                 break;
             }
@@ -286,22 +303,17 @@ impl<'a> StreamReader<'a> {
     }
 
     /// Sends a file's contents.
-    fn contents(
-        &mut self,
-        file: Opened,
-        dir: &[u8],
-        name: &[u8],
-        last: bool,
-    ) -> Result<Read, LinkClosed> {
+    fn contents(&mut self, file: Opened, item: &WalkItem, last: bool) -> Result<Read, LinkClosed> {
+        let (dir, name) = (&item.dir.path, &item.listed.name);
         let whole = [(0, file.size)];
         let ranges = if file.ranges.is_empty() { &whole[..] } else { &file.ranges };
-        let mut failed = false;
+        let mut cut = None;
         for (at, len) in ranges {
-            let read = self.range(&file.fd, dir, name, *at, *len, failed)?;
-            if !read && self.stopped() {
-                return Ok(Read::Stopped);
+            match self.range(&file.fd, *at, *len)? {
+                Reached::End => {}
+                Reached::Cut(at, why) => cut = cut.or(Some((at, why))),
+                Reached::Stopped => return Ok(Read::Stopped),
             }
-            failed |= !read;
         }
         let changed = match source::stat(&file.fd) {
             Ok(after) => source::changed(&file.before, &after),
@@ -309,6 +321,17 @@ impl<'a> StreamReader<'a> {
         };
         if self.drops_pages {
             file.fd.drop_pages();
+        }
+        if let Some((at, Some(e))) = cut
+            && (!changed || last)
+            && let Some(row) = self.kept_of_base(item, &file.fd, &file.before, at <= ranges[0].0)
+        {
+            self.say_kept(&row.path(), e);
+            self.outcome(dir, name, OutcomeCode::Unreadable, e.raw_os_error().unsigned_abs(), at);
+            return Ok(Read::Kept(Box::new(row)));
+        }
+        if let Some((at, why)) = cut {
+            self.say_cut(dir, name, at, why);
         }
         if changed {
             if last {
@@ -351,6 +374,17 @@ impl<'a> StreamReader<'a> {
         sum
     }
 
+    /// Reads one byte, to see whether that can be done.
+    pub(super) fn first_byte(
+        &mut self,
+        file: &SourceFile,
+        stat: &Stat,
+        at: u64,
+    ) -> Result<usize, Errno> {
+        self.reader.next_file(stat.st_dev);
+        self.reader.read_at(file, &mut [0], at)
+    }
+
     fn sum_of(
         &mut self,
         file: &SourceFile,
@@ -381,21 +415,13 @@ impl<'a> StreamReader<'a> {
         Ok(Some(sum.take()))
     }
 
-    /// Sends `len` bytes from `at`; what cannot be read is filled. Returns whether all was read. Nothing is filled when
-    /// the session is stopped: nothing more may be sent then.
-    fn range(
-        &mut self,
-        file: &SourceFile,
-        dir: &[u8],
-        name: &[u8],
-        at: u64,
-        len: u64,
-        silent: bool,
-    ) -> Result<bool, LinkClosed> {
+    /// Sends `len` bytes from `at`; what cannot be read is filled. Nothing is filled when the session is stopped: nothing more
+    /// may be sent then.
+    fn range(&mut self, file: &SourceFile, at: u64, len: u64) -> Result<Reached, LinkClosed> {
         let mut done = 0;
         while done < len {
             if self.stopped() {
-                return Ok(false);
+                return Ok(Reached::Stopped);
             }
             let space = self.writer.space()?;
             let want = space.len().min(usize::try_from(len - done).unwrap_or(usize::MAX));
@@ -403,12 +429,7 @@ impl<'a> StreamReader<'a> {
             match self.reader.read_at(file, out, at + done) {
                 Ok(0) => {
                     self.writer.fill(len - done)?;
-                    if !silent {
-                        let text = format!("ends at byte {} while it was read", at + done);
-                        self.backup.say(Code::Short, &join(dir, name), text);
-                        self.outcome(dir, name, OutcomeCode::Short, 0, at + done);
-                    }
-                    return Ok(false);
+                    return Ok(Reached::Cut(at + done, None));
                 }
                 Ok(n) => {
                     self.writer.advance(n)?;
@@ -417,21 +438,11 @@ impl<'a> StreamReader<'a> {
                 }
                 Err(e) => {
                     self.writer.fill(len - done)?;
-                    if !silent {
-                        self.backup.counters.corrupt.fetch_add(1, Relaxed);
-                        let text =
-                            format!("cannot be read from byte {} on: {}", at + done, text(e));
-                        let path = join(dir, name);
-                        self.backup.counters.add_cut(&path);
-                        self.backup.say(Code::Unreadable, &path, text);
-                        let errno = e.raw_os_error().unsigned_abs();
-                        self.outcome(dir, name, OutcomeCode::Unreadable, errno, at + done);
-                    }
-                    return Ok(false);
+                    return Ok(Reached::Cut(at + done, Some(e)));
                 }
             }
         }
-        Ok(true)
+        Ok(Reached::End)
     }
 
     pub(super) fn count_file(&self) {
@@ -448,7 +459,14 @@ impl<'a> StreamReader<'a> {
         }
     }
 
-    fn outcome(&mut self, dir: &[u8], name: &[u8], code: OutcomeCode, errno: u32, offset: u64) {
+    pub(super) fn outcome(
+        &mut self,
+        dir: &[u8],
+        name: &[u8],
+        code: OutcomeCode,
+        errno: u32,
+        offset: u64,
+    ) {
         self.writer.outcome(Entry {
             kind: Kind::Outcome,
             dir: dir.to_vec(),
@@ -472,12 +490,13 @@ impl<'a> StreamReader<'a> {
         let (dir, name) = (&file.entry.dir, &file.entry.name);
         self.writer.rows(vec![part])?;
         self.reader.next_file(file.before.st_dev);
-        let silent = file.failed.load(Relaxed);
-        if !self.range(&file.fd, dir, name, at, len, silent)? {
-            if self.stopped() {
-                return Ok(());
+        match self.range(&file.fd, at, len)? {
+            Reached::End => {}
+            Reached::Stopped => return Ok(()),
+            Reached::Cut(at, why) if !file.failed.swap(true, Relaxed) => {
+                self.say_cut(dir, name, at, why);
             }
-            file.failed.store(true, Relaxed);
+            Reached::Cut(..) => {}
         }
         if file.piece_done() {
             self.count_file();

@@ -387,7 +387,7 @@ impl StreamReader<'_> {
         Ok(self.unless_kept(base.is_some_and(|base| has_details_of(base, &entry)), entry))
     }
 
-    fn details(&mut self, fd: impl AsFd, entry: &mut Entry) {
+    pub(super) fn details(&mut self, fd: impl AsFd, entry: &mut Entry) {
         if let Err(e) = source::add_details(fd, entry, &mut self.buffers) {
             self.no_metadata(entry, e);
         }

@@ -193,6 +193,8 @@ impl<'p> StreamWriter<'p> {
     ) -> Result<(), LinkClosed> {
         self.close_frame()?;
         self.send_sums()?;
+        // What reading found of a file stands before the row that takes the place of its first one.
+        self.send_outcomes()?;
         let mut from = self.promised;
         let mut at = from;
         let mut named = Named::default();

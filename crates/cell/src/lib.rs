@@ -51,6 +51,7 @@ use process::keeper::Keeper;
 
 pub use capstan_catalog::diff::{Aspect, Change, ChangeKind, ChangeTotals};
 pub use capstan_catalog::listed::Listed;
+pub use capstan_idb::system_host;
 pub use capstan_idb::{Refusal, Refused};
 pub use drives::cleaning::DirtyDrive;
 pub use drives::library;
@@ -76,7 +77,6 @@ pub use queries::status::{Health, LastSession, ObjectStatus};
 pub use queries::versions::VersionInfo;
 pub use report::{Pick, PickedTape};
 pub use request::Which;
-pub use session::host;
 pub use session::input::{wait_for_command, wait_for_command_at_most};
 pub use session::refused::{RefusedNow, age_text};
 pub use session::waits::{WaitNow, WaitingSession};
@@ -128,9 +128,6 @@ impl Cell {
         let mounts = Arc::new(MountTables::default());
         media::refuse_unmounted_home(home, &mounts)?;
         let idb = Idb::open(home)?;
-        if let Some(name) = idb.host() {
-            session::call_host(name);
-        }
         session::presence::end_dead_sessions(&idb)?;
         idb.order_what_has_none(session::now_us())?;
         let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;
@@ -180,6 +177,11 @@ impl Cell {
     /// Has a server of the database that went away waited for no longer once that says that the process is to end.
     pub fn give_up_when(&self, leaving: impl Fn() -> bool + Send + Sync + 'static) {
         self.idb.give_up_when(leaving);
+    }
+
+    /// What this host is called: objects and sessions that it makes are of that host.
+    pub fn host(&self) -> &str {
+        self.idb.host()
     }
 
     /// Its internal database.

@@ -117,3 +117,31 @@ fn two_cells_of_one_process_do_not_meet() {
     drop(two.cell);
     one.imports(&two.tape);
 }
+
+/// Homes of two names, as those of two hosts that one process serves: what each backs up is its own host's.
+#[test]
+fn each_cell_calls_its_host_by_its_own_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |name: &str, settings: &str| {
+        let home = dir.path().join(name);
+        std::fs::create_dir(&home).unwrap();
+        std::fs::write(home.join("capstan.toml"), settings).unwrap();
+        Cell::open(&home, Secrets::none()).unwrap()
+    };
+    let cells = [open("one", "host = \"one\"\n"), open("two", "host = \"two\"\n"), open("own", "")];
+    let source = dir.path().join("source");
+    std::fs::create_dir(&source).unwrap();
+    make_tree(&source, 4096);
+    let own = capstan_cell::system_host();
+    for (cell, host) in cells.iter().zip(["one", "two", &own]) {
+        let medium = dir.path().join(format!("medium-of-{host}"));
+        assert_eq!(
+            (cell.host(), backup(cell, &backup_request(&source, &medium)).host),
+            (host, host.to_owned())
+        );
+        let hosts =
+            |of: Vec<capstan_idb::Object>| of.into_iter().map(|o| o.host).collect::<Vec<_>>();
+        assert_eq!(hosts(cell.idb().objects().unwrap()), [host]);
+        assert_eq!(cell.idb().media().unwrap()[0].hosts, [host]);
+    }
+}

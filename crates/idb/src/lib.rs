@@ -43,6 +43,7 @@ pub use drives::robots::RobotLease;
 pub use drives::seen_tapes::{SeenTape, TapeIs};
 pub use drives::tape_requests::TapeRequest;
 pub use error::IdbError;
+pub use home::config::system_host;
 pub use media::copies::CopyOf;
 pub use media::leaving::LeavingTape;
 pub use media::lost::{Loss, LostData, torn};

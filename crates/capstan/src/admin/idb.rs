@@ -161,7 +161,7 @@ struct Sheet<'a> {
 
 fn recovery_key(global: &Global, args: &RecoveryKeyArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = capstan_cell::system_host();
     let name = args.name.clone().unwrap_or(host);
     cell.make_recovery_key(args.replace, |key| print_recovery_key(&cell, key, &name, args.json))?;
     Ok(COMPLETED)

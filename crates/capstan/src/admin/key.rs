@@ -475,7 +475,7 @@ impl Keys {
         openers: &[Opener],
         name: Option<&str>,
     ) -> Result<(), Failure> {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = capstan_cell::system_host();
         let date = Zoned::now().strftime("%Y-%m-%d").to_string();
         let steps = [
             "Install capstan and attach a medium, say at /mnt/backup.",

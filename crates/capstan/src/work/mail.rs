@@ -189,7 +189,7 @@ fn read(file: &Path, what: &str) -> Result<Vec<u8>, String> {
 
 /// `capstan@ann`, where the host's name may stand in an address.
 fn from_here() -> Result<Mailbox, String> {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = capstan_cell::system_host();
     let from = |host: &str| format!("Capstan <capstan@{host}>").parse::<Mailbox>();
     from(&host).or_else(|_| from("localhost")).map_err(|e| e.to_string())
 }

@@ -81,7 +81,7 @@ pub fn run(global: &Global, args: &RunArgs) -> Result<u8, Failure> {
         out.text(&format!("{}: ok, {n} {objects}\n", spec.path.display()))?;
         return out.finish().map(|()| COMPLETED);
     }
-    let (untold, host) = (Untold::default(), capstan_cell::host());
+    let (untold, host) = (Untold::default(), capstan_cell::system_host());
     let global = global.of_home(spec.home.clone(), requests::told(&spec, &host, &untold));
     let stop = Arc::new(Stop::default());
     on_signals(&stop, &Arc::new(Console::new(&global)?))?;
@@ -144,7 +144,7 @@ impl Run {
         let start = Timestamp::now();
         let report = RunReport {
             spec: spec.path.display().to_string(),
-            host: capstan_cell::host(),
+            host: capstan_cell::system_host(),
             status: "completed",
             exit_code: COMPLETED,
             start: format!("{start:.3}"),
@@ -182,7 +182,7 @@ impl Run {
         };
         let home = home::home(global)?;
         let cell = home::open_at(global, &home, secrets)?;
-        self.report.host = capstan_cell::host();
+        self.report.host = cell.host().to_owned();
         // Where the database is what fails, the backups say so.
         let _ = cell.record_run_begun(&self.report.spec);
         let all: Vec<_> = spec.objects.iter().map(|args| (args, false)).collect();
@@ -238,7 +238,8 @@ impl Run {
         );
         let failure = Failure::of(FAILED, why, Some(&again));
         for args in &spec.objects {
-            let mut report = failed(&global.devices, "backup", self.start, &failure);
+            let mut report =
+                failed(&global.devices, &self.report.host, "backup", self.start, &failure);
             report.name = args.name.clone().unwrap_or_default();
             // Where the database is what is away, the report says it alone.
             if let Some(cell) = &cell {
@@ -253,7 +254,7 @@ impl Run {
     fn stopped_before(&self, cell: &Cell, groups: &[Vec<Object<'_>>]) {
         let failure = Failure::of(FAILED, "the run was stopped before it was backed up", None);
         for (args, _) in groups.iter().flatten() {
-            let mut report = failed(cell.devices(), "backup", self.start, &failure);
+            let mut report = failed(cell.devices(), cell.host(), "backup", self.start, &failure);
             // Where the database is what fails, the report says so.
             let _ = cell.record_unbegun(&backup::bare(args), true, failure.code, &mut report);
         }
@@ -510,7 +511,7 @@ fn back_up(
         };
         result.unwrap_or_else(|(device_full, failure)| {
             failure.say();
-            let mut report = failed(cell.devices(), "backup", start, &failure);
+            let mut report = failed(cell.devices(), cell.host(), "backup", start, &failure);
             report.name = args.name.clone().unwrap_or_default();
             report.device_full = device_full;
             // On record, so that `status` knows of it; where the database is what fails, the report says so.
@@ -548,10 +549,9 @@ fn tell(global: &Global, spec: &Spec, mut report: RunReport) -> RunReport {
 /// How it stands with the objects; nothing where the database is away.
 fn stands(global: &Global, spec: &Spec) -> Vec<ObjectStatus> {
     let names: Vec<String> = spec.objects.iter().filter_map(|args| args.name.clone()).collect();
-    let host = capstan_cell::host();
-    let all = home::open(global).ok().and_then(|cell| cell.status(&[], DAY).ok());
-    let is_of_it = |o: &ObjectStatus| o.host == host && names.contains(&o.name);
-    all.unwrap_or_default().into_iter().filter(is_of_it).collect()
+    let Ok(cell) = home::open(global) else { return Vec::new() };
+    let is_of_it = |o: &ObjectStatus| o.host == cell.host() && names.contains(&o.name);
+    cell.status(&[], DAY).unwrap_or_default().into_iter().filter(is_of_it).collect()
 }
 
 /// Puts on record what went wrong with a run beside its backups, which have sessions of their own, or that nothing did.

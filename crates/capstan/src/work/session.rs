@@ -51,13 +51,14 @@ pub fn run_or(
     let result = watched(global, |cell, console, stop| {
         Ok(session(cell, console, stop).map_err(|failure| {
             let failure = global.named(failure);
-            let mut report = failed(&global.devices, show.method, start, &failure);
+            let mut report = failed(&global.devices, cell.host(), show.method, start, &failure);
             refused(cell, &failure, &mut report);
             (failure, Box::new(report))
         }))
     });
     let without_home = |failure: Failure| {
-        let report = failed(&global.devices, show.method, start, &failure);
+        let host = capstan_cell::system_host();
+        let report = failed(&global.devices, &host, show.method, start, &failure);
         Err((failure, Box::new(report)))
     };
     match result.unwrap_or_else(without_home) {
@@ -87,12 +88,16 @@ pub fn run_all(
     let start = Timestamp::now();
     let mut code = COMPLETED;
     let mut reports = Vec::new();
-    for result in watched(global, sessions)? {
+    let sessions = |cell: &Cell, console: &Console, stop: &Stop| {
+        Ok((cell.host().to_owned(), sessions(cell, console, stop)?))
+    };
+    let (host, results) = watched(global, sessions)?;
+    for result in results {
         let report = result.unwrap_or_else(|failure| {
             let failure = global.named(failure);
             failure.say();
             code = gravest(code, failure.code);
-            failed(&global.devices, show.method, start, &failure)
+            failed(&global.devices, &host, show.method, start, &failure)
         });
         code = gravest(code, report.exit_code());
         if show.json {
@@ -175,13 +180,19 @@ fn print_text(show: &Show, text: &str) -> Result<(), Failure> {
 }
 
 /// The report of a session that could not begin.
-pub fn failed(devices: &DeviceHost, method: &str, start: Timestamp, failure: &Failure) -> Report {
+pub fn failed(
+    devices: &DeviceHost,
+    host: &str,
+    method: &str,
+    start: Timestamp,
+    failure: &Failure,
+) -> Report {
     let end = Timestamp::now();
     let code = if failure.code == BAD_INPUT { "bad-input" } else { "failed" };
     let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
     let error = format!("{}{hint}", failure.error);
     Report {
-        host: capstan_cell::host(),
+        host: host.to_owned(),
         method: method.to_owned(),
         status: "failed".to_owned(),
         start: format!("{start:.3}"),

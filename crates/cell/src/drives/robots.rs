@@ -21,7 +21,7 @@ use crate::Cell;
 use crate::error::chain;
 use crate::process::keeper::{Keeper, lease_name};
 use crate::process::{Sight, birth, look};
-use crate::session::{host, now_us};
+use crate::session::now_us;
 
 /// How leases are given.
 #[derive(Debug, Clone, Copy)]
@@ -174,7 +174,7 @@ impl<'a> Applicant<'a> {
             problem: format!("its robot cannot be booked: {}", chain(&e)),
         };
         loop {
-            let wanted = new_lease(robot, terms);
+            let wanted = new_lease(self.idb.host(), robot, terms);
             let Some(held) = idb.take_robot(&wanted).map_err(failed)? else {
                 return Ok(Taken::Had(Booked::keep(idb.clone(), wanted, terms)));
             };
@@ -270,12 +270,12 @@ impl Drop for Booked {
     }
 }
 
-fn new_lease(robot: &str, terms: Terms) -> RobotLease {
+fn new_lease(host: &str, robot: &str, terms: Terms) -> RobotLease {
     let now = now_us();
     RobotLease {
         robot: robot.to_owned(),
         lease: lease_name(now),
-        host: host(),
+        host: host.to_owned(),
         pid: std::process::id(),
         birth: birth(),
         since_us: now,
@@ -314,7 +314,7 @@ mod tests {
         RobotLease {
             host: "elsewhere".to_owned(),
             lease: "theirs".to_owned(),
-            ..new_lease("r", SHORT)
+            ..new_lease("here", "r", SHORT)
         }
     }
 
@@ -341,8 +341,11 @@ mod tests {
                 });
             }
         });
-        assert!(idb.take_robot(&new_lease("r", SHORT)).unwrap().is_none(), "it was given back");
-        assert!(idb.take_robot(&new_lease("other", SHORT)).unwrap().is_none());
+        assert!(
+            idb.take_robot(&new_lease("here", "r", SHORT)).unwrap().is_none(),
+            "it was given back"
+        );
+        assert!(idb.take_robot(&new_lease("here", "other", SHORT)).unwrap().is_none());
     }
 
     #[test]
@@ -366,7 +369,7 @@ mod tests {
         );
         // Whose lease it was cannot end the other's.
         idb.free_robot(&theirs).unwrap();
-        assert!(idb.take_robot(&new_lease("r", SHORT)).unwrap().is_some());
+        assert!(idb.take_robot(&new_lease("here", "r", SHORT)).unwrap().is_some());
         drop(booked);
     }
 
@@ -410,8 +413,11 @@ mod tests {
     #[test]
     fn a_process_of_this_host_that_is_gone_has_nothing() {
         let (_dir, idb) = idb();
-        let dead =
-            RobotLease { pid: u32::MAX - 1, lease: "dead".to_owned(), ..new_lease("r", TERMS) };
+        let dead = RobotLease {
+            pid: u32::MAX - 1,
+            lease: "dead".to_owned(),
+            ..new_lease("here", "r", TERMS)
+        };
         assert_eq!(idb.take_robot(&dead).unwrap(), None);
         let begun = Instant::now();
         drop(Booked::wait(DeviceHost::default().queue(), idb, "r", TERMS, &|_| ()).unwrap());

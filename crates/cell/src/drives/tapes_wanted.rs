@@ -13,8 +13,8 @@ use crate::Cell;
 use crate::error::Result;
 use crate::media::tape_name;
 use crate::process::{Sight, birth, look};
+use crate::session::now_us;
 use crate::session::waits::WaitingSession;
-use crate::session::{host, now_us};
 
 /// A process that waits says so again after so long.
 const HEARD_EVERY: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ impl Cell {
             let mut waiting = waiting.lock();
             let known = waiting.remove(drive);
             let Some(wanted) = wanted else {
-                let _ = idb.remove_tape_request(&host(), std::process::id(), drive);
+                let _ = idb.remove_tape_request(idb.host(), std::process::id(), drive);
                 return;
             };
             let is_fresh = |(request, heard): &(TapeRequest, Instant)| {
@@ -58,7 +58,7 @@ impl Cell {
             }
             let now = now_us();
             let request = TapeRequest {
-                host: host(),
+                host: idb.host().to_owned(),
                 pid: std::process::id(),
                 birth: birth(),
                 drive: drive.to_owned(),

@@ -14,7 +14,7 @@ use crate::keys::names_key;
 use crate::keys::records::key_records;
 use crate::keys::unlock::more_helpful;
 use crate::request::BackupRequest;
-use crate::session::{SessionLog, host};
+use crate::session::SessionLog;
 
 /// A key ring that was taken from a medium.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Cell {
         if request.encrypt.is_some() || keyring::load(&self.home)?.is_some() {
             return Ok(());
         }
-        let host = host();
+        let host = self.host();
         let objects = self.idb.objects_by_name(name)?;
         let last = match objects.into_iter().find(|o| o.host == host) {
             Some(object) => self.idb.versions_of(object.id)?.into_iter().find(|v| !v.null_device),

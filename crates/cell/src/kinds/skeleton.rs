@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::observe::Stop;
 use crate::report::Report;
 use crate::session::watch::Seen;
-use crate::session::{SessionLog, begun, host, now_us, peak_rss, rfc3339};
+use crate::session::{SessionLog, now_us, peak_rss, rfc3339};
 
 /// A session under way.
 pub(crate) struct SessionRun<'a> {
@@ -41,7 +41,7 @@ impl<'a> SessionRun<'a> {
         object: Option<ObjectId>,
         parent: Option<SessionId>,
     ) -> Result<()> {
-        let begun = begun(self.id, self.kind, place, self.started_us);
+        let begun = self.cell.begun(self.id, self.kind, place, self.started_us);
         self.cell.begin_session(&Session { object, parent, ..begun }, None)
     }
 
@@ -70,7 +70,7 @@ impl<'a> SessionRun<'a> {
         Report {
             session: self.id.to_string(),
             name: name.to_owned(),
-            host: host(),
+            host: self.cell.host().to_owned(),
             method: self.kind.to_owned(),
             status: status.to_string(),
             start: rfc3339(self.started_us),
@@ -148,7 +148,7 @@ impl Cell {
     ) -> Result<()> {
         let id = SessionId(self.new_id()?);
         report.session = id.to_string();
-        self.begin_session(&begun(id, kind, report.media.join(", "), started_us), None)?;
+        self.begin_session(&self.begun(id, kind, report.media.join(", "), started_us), None)?;
         self.record_end(id, status, report, None)
     }
 }

@@ -14,7 +14,6 @@ use super::changed::ways::ON_IT;
 use super::shown;
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::session::host;
 
 /// The places at which media were looked for: one is looked for at each of them once.
 #[derive(Debug, Default)]
@@ -80,7 +79,7 @@ impl Cell {
     /// Records that a medium lies on a tape, in the house or not as that says. That another one was in its place is no mark any more.
     fn lies_at(&self, medium: &Medium, tape: &TapeAddress, out: &Management) -> Result<()> {
         let row = Medium { device: Address::Tape(tape.recorded()), ..medium.clone() };
-        self.idb.place_medium(&row, &host(), |_| medium.label.clone())?;
+        self.idb.place_medium(&row, self.host(), |_| medium.label.clone())?;
         self.idb.set_exported_as(medium.id, out)?;
         let why = self.idb.management(medium.id)?.changed_why;
         if why.is_some_and(|why| why.ends_with(ON_IT)) {

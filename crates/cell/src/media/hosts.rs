@@ -13,17 +13,16 @@ use capstan_idb::{Idb, Medium, Object};
 use super::{AtHand, look, shown};
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::session::host;
 
 /// The host that has a medium, if it is another one than this.
 pub(crate) fn other_host<'m>(idb: &Idb, medium: &'m Medium) -> Option<&'m str> {
     let last = medium.hosts.last().filter(|_| idb.is_on_server())?;
-    (*last != host()).then_some(last)
+    (*last != idb.host()).then_some(last)
 }
 
 /// Whether the place that is recorded of a medium is one of this host's.
 pub(crate) fn is_place_here(idb: &Idb, medium: &Medium) -> bool {
-    !idb.is_on_server() || medium.hosts.is_empty() || medium.hosts.contains(&host())
+    !idb.is_on_server() || medium.hosts.is_empty() || medium.hosts.iter().any(|of| of == idb.host())
 }
 
 /// Why a medium is not at hand, if another host has it; for who did not find it here.
@@ -67,7 +66,7 @@ impl Cell {
         objects: &[Object],
     ) -> Result<HashMap<ObjectId, String>> {
         let mut elsewhere = HashMap::new();
-        let here = host();
+        let here = self.host();
         if !self.idb.is_on_server() || objects.iter().all(|object| object.host == here) {
             return Ok(elsewhere);
         }

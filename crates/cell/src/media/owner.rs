@@ -18,7 +18,7 @@ use crate::keys::records::key_records;
 use crate::names::{TEXT_MAX, bounded};
 use crate::observe::{Observer, Silent};
 use crate::session::waited::patiently;
-use crate::session::{SessionLog, host, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// The identity of the cell whose database this is; made where there is none yet.
 pub(crate) fn identity(idb: &Idb, entropy: &Entropy) -> Result<CellId> {
@@ -339,7 +339,7 @@ impl Cell {
             hosts: Vec::new(),
         };
         self.take_over(&row.device, header)?;
-        let row = self.idb.place_medium_in(&row, &host(), pool, label)?;
+        let row = self.idb.place_medium_in(&row, self.host(), pool, label)?;
         self.forget_replaced_tapes(&row)?;
         for (array, rebuilt) in at.rebuilt() {
             self.idb.put_rebuilt_members(*array, rebuilt)?;

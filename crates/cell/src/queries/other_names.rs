@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::Cell;
 use crate::error::Result;
 use crate::queries::status::{Health, ObjectStatus};
-use crate::session::host;
 
 /// The file of a home's settings.
 const SETTINGS: &str = "capstan.toml";
@@ -14,7 +13,7 @@ const SETTINGS: &str = "capstan.toml";
 impl Cell {
     /// What there is to do where all that the home has is of another host, as after a recovery on another machine.
     pub(crate) fn other_name_text(&self) -> Result<Option<String>> {
-        let (here, objects) = (host(), self.idb.objects()?);
+        let (here, objects) = (self.idb.host(), self.idb.objects()?);
         let of_here = objects.iter().any(|object| object.host == here);
         let first = objects.iter().map(|object| object.host.as_str()).find(|name| !name.is_empty());
         let Some(first) = first.filter(|_| !of_here && !self.idb.is_on_server()) else {
@@ -41,9 +40,9 @@ impl Cell {
             };
             let Some((name, now, _)) = of_all.iter().find(is_newer) else { continue };
             let host = &of.host;
-            let was_called = match self.idb.host() {
-                Some(_) => String::new(),
-                None => format!(
+            let was_called = match self.idb.is_host_set() {
+                true => String::new(),
+                false => format!(
                     "if {host} is what that machine was called before, {}, and backups go on with its versions; ",
                     setting(&self.home, host)
                 ),

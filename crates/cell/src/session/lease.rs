@@ -19,7 +19,7 @@ use crate::error::{CellError, Result};
 use crate::observe::Stop;
 use crate::process::keeper::{Keeper, lease_name};
 use crate::process::{Sight, begun, look_at, place};
-use crate::session::{SessionLog, host, now_us};
+use crate::session::{SessionLog, now_us};
 
 /// How leases are given.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +54,7 @@ impl Reading {
         living: bool,
         terms: Terms,
     ) -> std::result::Result<Option<Self>, IdbError> {
-        let reader = this_process();
+        let reader = this_process(idb.host());
         let Some(held) = idb.hold_versions(&reader, versions, living)? else { return Ok(None) };
         let (of_keeper, kept) = (idb.clone(), reader.clone());
         let keeper = Keeper::begin("version lease", terms.beat, move || {
@@ -73,12 +73,12 @@ impl Drop for Reading {
     }
 }
 
-fn this_process() -> Reader {
+fn this_process(host: &str) -> Reader {
     let now = now_us();
     let pid = std::process::id();
     Reader {
         lease: lease_name(now),
-        host: host(),
+        host: host.to_owned(),
         place: place(),
         pid,
         started: begun(),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn elsewhere() -> Reader {
-        let process = this_process();
+        let process = this_process("here");
         Reader {
             place: format!("{} pid:[1]", crate::process::boot_id()),
             host: "elsewhere".to_owned(),
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_process_of_this_machine_that_is_gone_holds_nothing() {
         let (_dir, idb) = idb();
-        let mut dead = this_process();
+        let mut dead = this_process("here");
         dead.started = "1".to_owned();
         idb.hold_versions(&dead, &[VersionId([1; 16])], true).unwrap();
         let begun = Instant::now();

@@ -16,8 +16,9 @@ use capstan_engine::clock;
 use capstan_engine::message::{Code, Listener, Message, Severity};
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard};
 
+use crate::Cell;
 use crate::observe::{Observer, Progress};
 use crate::process::birth;
 use crate::report::{Report, ReportError};
@@ -63,27 +64,32 @@ pub(crate) fn rfc3339(us: i64) -> String {
     )
 }
 
-/// What the settings of this process's home call this host.
-static CALLED: RwLock<Option<String>> = RwLock::new(None);
-
-/// This host's name, of which objects and sessions are: as the settings of the home that was opened have it, else as the system has.
-pub fn host() -> String {
-    let called = CALLED.read().clone();
-    called.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
-}
-
-/// Calls this host so, whatever the system calls it.
-pub(crate) fn call_host(name: &str) {
-    *CALLED.write() = Some(name.to_owned());
-}
-
 /// Whether a session of that kind makes the version that it is recorded with.
 pub(crate) fn writes_versions(kind: &str) -> bool {
     kind == "backup" || kind == CONSOLIDATE
 }
 
-/// The record of a session that this process begins, of nothing so far.
-pub(crate) fn begun(id: SessionId, kind: &str, device: String, started_us: i64) -> Session {
+impl Cell {
+    /// The record of a session that this process begins, of nothing so far.
+    pub(crate) fn begun(
+        &self,
+        id: SessionId,
+        kind: &str,
+        device: String,
+        started_us: i64,
+    ) -> Session {
+        begun_on(self.host(), id, kind, device, started_us)
+    }
+}
+
+/// The same, of that host.
+pub(crate) fn begun_on(
+    host: &str,
+    id: SessionId,
+    kind: &str,
+    device: String,
+    started_us: i64,
+) -> Session {
     Session {
         id,
         kind: kind.to_owned(),
@@ -91,7 +97,7 @@ pub(crate) fn begun(id: SessionId, kind: &str, device: String, started_us: i64) 
         version: None,
         parent: None,
         status: Status::Running,
-        host: host(),
+        host: host.to_owned(),
         device,
         started_us,
         run_us: None,

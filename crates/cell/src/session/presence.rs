@@ -16,7 +16,6 @@ use crate::error::Result;
 use crate::process::keeper::Keeper;
 use crate::process::{Sight, birth, look};
 use crate::session::adds_much;
-use crate::session::host;
 
 /// When who cannot be seen is dead.
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +81,7 @@ fn end_dead(idb: &Idb, terms: Terms) -> std::result::Result<(), IdbError> {
             } else if *first.entry(id).or_insert(running.heard_us) != running.heard_us {
                 heard.insert(id);
             } else {
-                is_watched |= is_silent(&running, terms);
+                is_watched |= is_silent(&running, idb.host(), terms);
             }
         }
         if !is_watched || begun.elapsed() >= terms.watch {
@@ -96,7 +95,9 @@ fn end_dead(idb: &Idb, terms: Terms) -> std::result::Result<(), IdbError> {
     idb.mark_dead_sessions(&|running| match sight(running, shared) {
         Sight::There => false,
         Sight::Gone => true,
-        Sight::Hidden => is_silent(running, terms) && !heard.contains(&running.session.id),
+        Sight::Hidden => {
+            is_silent(running, idb.host(), terms) && !heard.contains(&running.session.id)
+        }
     })?;
     Ok(())
 }
@@ -106,10 +107,10 @@ fn sight(running: &Running, shared: bool) -> Sight {
 }
 
 /// Whether one that cannot be seen was not heard of for so long that it is dead.
-fn is_silent(running: &Running, terms: Terms) -> bool {
+fn is_silent(running: &Running, here: &str, terms: Terms) -> bool {
     let boot = |birth: &str| birth.split(' ').next().unwrap_or_default().to_owned();
     let is_restarted =
-        running.session.host == host() && boot(&running.session.birth) != boot(&birth());
+        running.session.host == here && boot(&running.session.birth) != boot(&birth());
     let limit = if is_restarted { terms.restarted } else { terms.silent };
     running.silent_us.is_some_and(|us| u128::try_from(us).is_ok_and(|us| us >= limit.as_micros()))
 }

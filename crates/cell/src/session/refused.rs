@@ -8,7 +8,7 @@ use capstan_idb::{Object, Refusal, Refused};
 use crate::Cell;
 use crate::error::Result;
 use crate::names::{NAME_MAX, bounded};
-use crate::session::{host, now_us};
+use crate::session::now_us;
 
 /// A name of which nothing was ever backed up may have been a mistake in writing: it is shown for so long, in microseconds.
 const UNKNOWN_US: i64 = 7 * 86_400_000_000;
@@ -18,8 +18,8 @@ const BEGUN: &str = "begun";
 const ENDED: &str = "ended";
 
 /// The setting that says how far the last run of a specification has come on this host.
-fn run_setting(spec: &str) -> String {
-    format!("run of {} on {}", bounded(spec.to_owned(), NAME_MAX), host())
+fn run_setting(spec: &str, host: &str) -> String {
+    format!("run of {} on {host}", bounded(spec.to_owned(), NAME_MAX))
 }
 
 /// What was refused, and what has not gone well since.
@@ -68,17 +68,21 @@ impl Cell {
 
     /// Records that a run of a specification began its backups.
     pub fn record_run_begun(&self, spec: &str) -> Result<()> {
-        Ok(self.idb.put_setting(&run_setting(spec), &format!("{BEGUN} {}", now_us()))?)
+        Ok(self
+            .idb
+            .put_setting(&run_setting(spec, self.host()), &format!("{BEGUN} {}", now_us()))?)
     }
 
     /// Records that a run of a specification came to its end, and has told of it.
     pub fn record_run_ended(&self, spec: &str) -> Result<()> {
-        Ok(self.idb.put_setting(&run_setting(spec), &format!("{ENDED} {}", now_us()))?)
+        Ok(self
+            .idb
+            .put_setting(&run_setting(spec, self.host()), &format!("{ENDED} {}", now_us()))?)
     }
 
     /// Whether the last run of a specification came to its end, and did so at most so long ago.
     pub fn has_run_ended(&self, spec: &str, within: Duration) -> Result<bool> {
-        let last = self.idb.setting(&run_setting(spec))?.unwrap_or_default();
+        let last = self.idb.setting(&run_setting(spec, self.host()))?.unwrap_or_default();
         let ended_us = last.split_once(' ').filter(|(what, _)| *what == ENDED);
         let ended_us = ended_us.and_then(|(_, us)| us.parse::<i64>().ok());
         let age_us = ended_us.map(|us| now_us().abs_diff(us));
@@ -87,7 +91,7 @@ impl Cell {
 
     /// Records that a run of a specification went well, whatever became of its backups.
     pub fn record_run_well(&self, spec: &str) -> Result<()> {
-        Ok(self.idb.end_refusal(Refused::Run, spec, &host())?)
+        Ok(self.idb.end_refusal(Refused::Run, spec, self.host())?)
     }
 
     pub(crate) fn record_refused(
@@ -101,7 +105,7 @@ impl Cell {
             kind,
             // Lists and letters show it.
             name: bounded(name.to_owned(), NAME_MAX),
-            host: host(),
+            host: self.host().to_owned(),
             refused_us: now_us(),
             code,
             reason: reason.to_owned(),
@@ -117,7 +121,7 @@ impl Cell {
             let stands = match refusal.kind {
                 // One that is gone or has another name will not go well any more.
                 Refused::Run => {
-                    let is_there = refusal.host != host() || Path::new(&refusal.name).exists();
+                    let is_there = refusal.host != self.host() || Path::new(&refusal.name).exists();
                     is_there || now_us - refusal.refused_us < UNKNOWN_US
                 }
                 Refused::Backup => self.stands(&refusal, now_us)?,

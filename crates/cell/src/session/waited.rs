@@ -5,7 +5,6 @@ use capstan_idb::Idb;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::session::host;
 
 /// So many sessions are named that have the drives of a library.
 const NAMED: usize = 4;
@@ -59,7 +58,7 @@ fn named(idb: &Idb, text: &str) -> String {
     let own = std::process::id();
     let mut holders = Vec::new();
     for session in running.iter().map(|of| &of.session) {
-        if (session.pid, &session.host) == (own, &host()) {
+        if (session.pid, session.host.as_str()) == (own, idb.host()) {
             continue;
         }
         let object = session.object.and_then(|id| idb.object(id).ok().flatten());
@@ -72,7 +71,7 @@ fn named(idb: &Idb, text: &str) -> String {
             device: &session.device,
         });
     }
-    name_in(text, &holders, &host())
+    name_in(text, &holders, idb.host())
 }
 
 /// A session that runs.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::Cell;
 use crate::error::Result;
 use crate::process::{Sight, birth, look};
-use crate::session::{host, now_us};
+use crate::session::now_us;
 
 /// A process that waits says so again after so long.
 const HEARD_EVERY: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ impl Cell {
             let now = now_us();
             let waited_us = i64::try_from(waited.as_micros()).unwrap_or(i64::MAX);
             let wait = SessionWait {
-                host: host(),
+                host: idb.host().to_owned(),
                 pid: std::process::id(),
                 birth: birth(),
                 number,

@@ -67,7 +67,7 @@ mod tests {
     use capstan_format::id::SessionId;
 
     use super::*;
-    use crate::session::begun;
+    use crate::session::begun_on;
 
     fn backup(started_us: i64, status: Status, left: &[&str]) -> Session {
         let error = |m: &&str| {
@@ -79,7 +79,7 @@ mod tests {
         Session {
             status,
             report,
-            ..begun(id, "backup", "file:/m".to_owned(), started_us * 1_000_000)
+            ..begun_on("here", id, "backup", "file:/m".to_owned(), started_us * 1_000_000)
         }
     }
 

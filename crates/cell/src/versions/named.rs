@@ -8,7 +8,7 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::names::sessions_hint;
 use crate::request::VersionName;
-use crate::session::{host, rfc3339};
+use crate::session::rfc3339;
 use crate::versions::clock;
 
 impl Cell {
@@ -37,7 +37,7 @@ impl Cell {
         if let Some(prefix) = &name.session {
             return self.version_by_session(name, prefix, found);
         }
-        let here: Vec<_> = objects.iter().filter(|o| o.host == host()).map(|o| o.id).collect();
+        let here: Vec<_> = objects.iter().filter(|o| o.host == self.host()).map(|o| o.id).collect();
         let own: Vec<_> = found.iter().filter(|v| here.contains(&v.object)).cloned().collect();
         let newest = |of: &[Version]| match name.as_of_us {
             Some(at) => clock::newest_by(of, at).cloned(),

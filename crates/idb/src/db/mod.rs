@@ -28,7 +28,7 @@ use crate::catalog_store::CatalogStore;
 use crate::decode::Fault;
 use crate::error::IdbError;
 use crate::home::address::Address;
-use crate::home::config::Config;
+use crate::home::config::{Config, system_host};
 use crate::home::files::{
     DATABASE, create_private_dir, create_private_file, lock_dir, refuse_read_only,
 };
@@ -44,8 +44,10 @@ pub struct Idb {
     pub(crate) catalogs: CatalogStore,
     /// What it is called: its file, or its address without a password.
     place: String,
-    /// What its settings say that this host is called.
-    host: Option<String>,
+    /// What its settings say that this host is called; where they do not, nothing.
+    set_host: Option<String>,
+    /// What the system calls it.
+    system_host: String,
     /// Under a lock since a runtime of one thread is driven by one caller.
     link: Mutex<Link>,
 }
@@ -97,7 +99,7 @@ impl Idb {
                 idb
             }
         };
-        idb.host = config.host;
+        idb.set_host = config.host;
         Ok(idb)
     }
 
@@ -161,7 +163,14 @@ impl Idb {
             .block_on(connect())
             .map_err(|fault| fault.of(format_args!("open the tables"), &place))?;
         let link = Mutex::new(Link { runtime, store: Some(store) });
-        let idb = Self { home: home.to_owned(), catalogs, place, host: None, link };
+        let idb = Self {
+            home: home.to_owned(),
+            catalogs,
+            place,
+            set_host: None,
+            system_host: system_host(),
+            link,
+        };
         idb.migrate(MIGRATIONS)?;
         drop(opening);
         Ok(idb)
@@ -177,9 +186,14 @@ impl Idb {
         &self.place
     }
 
-    /// What the settings of its home say that this host is called, if they do.
-    pub fn host(&self) -> Option<&str> {
-        self.host.as_deref()
+    /// What this host is called in the tables: as the settings of the home say, else as the system does.
+    pub fn host(&self) -> &str {
+        self.set_host.as_deref().unwrap_or(&self.system_host)
+    }
+
+    /// Whether the settings say it.
+    pub fn is_host_set(&self) -> bool {
+        self.set_host.is_some()
     }
 
     /// Whether the tables are on a server.

@@ -96,6 +96,11 @@ fn text_of<'t>(
     }
 }
 
+/// What the system calls this host.
+pub fn system_host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// A host's name, as lists show it.
 fn host(text: &str) -> std::result::Result<String, String> {
     let is_name = |c: char| !c.is_whitespace() && !c.is_control();

@@ -59,15 +59,17 @@ fn say(global: &Global, place: &Path, code: u8, reason: &str) -> Result<(), Stri
     let (notify, home) = spec::told(place);
     let global = global.of_home(home, None);
     let spec = place.display().to_string();
+    let cell = home::open(&global);
+    let host =
+        cell.as_ref().map_or_else(|_| capstan_cell::system_host(), |of| of.host().to_owned());
     let record = |cell: Cell| {
         cell.record_run_refused(&spec, code, reason)?;
         Ok(cell.record_run_ended(&spec)?)
     };
-    let recorded = home::open(&global)
+    let recorded = cell
         .and_then(record)
         .map_err(|failure| format!("it cannot be put on record: {}", global.named(failure).error));
     let Some(notify) = notify else { return recorded };
-    let host = capstan_cell::host();
     let letter = Letter {
         subject: one_line(&format!("Capstan on {host}: {spec}: failed")),
         body: format!(

@@ -114,7 +114,7 @@ impl Job<'_> {
             device_lost: false,
             encryption: None,
         };
-        let mut report = self.report(&ending, &written);
+        let mut report = self.report(cell, &ending, &written);
         let would = match self.plan.method.as_str() {
             "incr" => "it would be incremental".to_owned(),
             method => format!("it would be {method}"),

@@ -29,7 +29,7 @@ use crate::observe::{Progress, Stop};
 use crate::report::Report;
 use crate::request::{BackupRequest, Encrypt, Level, Source};
 use crate::session::input::Input;
-use crate::session::{SessionLog, begun, host, now_us, peak_rss, rfc3339};
+use crate::session::{SessionLog, now_us, peak_rss, rfc3339};
 use crate::versions::lacking::Said;
 use crate::{Cell, names};
 
@@ -331,7 +331,7 @@ impl Job<'_> {
     pub fn record_begin(&self, cell: &Cell, keys: Option<&(SessionKeys, KeyRecord)>) -> Result<()> {
         let Self { request, plan, label, .. } = self;
         if !self.is_known {
-            let (name, host) = (plan.name.clone(), host());
+            let (name, host) = (plan.name.clone(), cell.host().to_owned());
             cell.idb.put_object(&Object { id: label.object, name, host, sealed: None })?;
         }
         if let Some((keys, record)) = keys {
@@ -355,7 +355,7 @@ impl Job<'_> {
             parent: label.parent,
             tags: request.tags.clone(),
             run_us: Some(request.run_us),
-            ..begun(label.session, "backup", devices_of(request), label.started_us)
+            ..cell.begun(label.session, "backup", devices_of(request), label.started_us)
         };
         cell.begin_session(&session, Some(&version))?;
         if request.log_level != LogLevel::All {
@@ -384,7 +384,7 @@ impl Job<'_> {
     ) -> Result<Vec<StreamOptions>> {
         let names = StreamNames {
             name: self.plan.name.clone(),
-            host: host(),
+            host: cell.host().to_owned(),
             method: self.plan.method.clone(),
             tags: self.request.tags.clone(),
         };
@@ -487,13 +487,13 @@ impl Job<'_> {
     }
 
     /// The report, as far as it says what was backed up and written.
-    pub fn report(&self, ending: &Ending, written: &Written<'_>) -> Report {
+    pub fn report(&self, cell: &Cell, ending: &Ending, written: &Written<'_>) -> Report {
         let (plan, label, count) = (&self.plan, &self.label, &self.counters);
         let (totals, elapsed) = (&ending.totals, written.elapsed_s);
         Report {
             session: label.session.to_string(),
             name: plan.name.clone(),
-            host: host(),
+            host: cell.host().to_owned(),
             method: plan.method.clone(),
             base_session: label.parent.or(self.base_session).map(|p| p.to_string()),
             status: ending.status.to_string(),

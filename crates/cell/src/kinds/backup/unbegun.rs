@@ -11,7 +11,7 @@ use crate::Cell;
 use crate::error::Result;
 use crate::report::Report;
 use crate::request::{BackupRequest, Source};
-use crate::session::{begun, host, now_us};
+use crate::session::now_us;
 
 use super::devices_of;
 
@@ -30,7 +30,7 @@ impl Cell {
             return Ok(());
         }
         report.name = request.name.clone().unwrap_or_else(|| name_of(&request.source));
-        let (name, host) = (&report.name, host());
+        let (name, host) = (&report.name, self.host());
         let known = self.idb.objects_by_name(name)?.into_iter().find(|o| o.host == host);
         let object = match known {
             // The one that runs is its last backup.
@@ -43,7 +43,7 @@ impl Cell {
             }
             None => {
                 let id = ObjectId(self.new_id()?);
-                let (name, host) = (name.clone(), host.clone());
+                let (name, host) = (name.clone(), host.to_owned());
                 self.idb.put_object(&Object { id, name, host, sealed: None })?;
                 id
             }
@@ -56,7 +56,7 @@ impl Cell {
             object: Some(object),
             tags: request.tags.clone(),
             run_us: Some(request.run_us),
-            ..begun(id, "backup", devices_of(request), started_us)
+            ..self.begun(id, "backup", devices_of(request), started_us)
         };
         self.begin_session(&session, None)?;
         let json = serde_json::to_string(&report).unwrap_or_default();

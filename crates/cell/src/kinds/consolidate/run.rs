@@ -45,7 +45,7 @@ use crate::report::Report;
 use crate::request::Encrypt;
 use crate::session::transfers::{Moved, watched};
 use crate::session::watch::Seen;
-use crate::session::{CONSOLIDATE, SessionLog, begun, now_us, peak_rss, rfc3339};
+use crate::session::{CONSOLIDATE, SessionLog, now_us, peak_rss, rfc3339};
 use crate::supply::media_changes::Moves;
 use crate::supply::tapes::Supply;
 
@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
             object: Some(label.object),
             version: Some(label.version),
             parent,
-            ..begun(label.session, CONSOLIDATE, self.to.name(), started_us)
+            ..self.cell.begun(label.session, CONSOLIDATE, self.to.name(), started_us)
         };
         self.cell.begin_session(&session, Some(&version))?;
         self.cell.take_over_lacks(self.source.id, self.version)?;

@@ -31,7 +31,7 @@ use crate::media::unreadable::lost_header;
 use crate::media::{Taken, shown};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::session::{SessionLog, host};
+use crate::session::SessionLog;
 use crate::upkeep::media::tape_use::Before;
 use crate::versions::damaged::lost_text;
 
@@ -192,7 +192,7 @@ impl Cell {
         match self.idb.medium(header.medium)? {
             Some(known) if medium.header_problem().is_some() => {
                 let row = Medium { device: self.device_of(at, known.id)?, ..known };
-                Ok(self.idb.place_medium(&row, &host(), |_| row.label.clone())?)
+                Ok(self.idb.place_medium(&row, self.host(), |_| row.label.clone())?)
             }
             _ => self.put_medium_of(at, header),
         }

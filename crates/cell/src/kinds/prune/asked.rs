@@ -12,13 +12,13 @@ use super::decide::Asked;
 use super::still::standing_still;
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::session::{host, now_us};
+use crate::session::now_us;
 use crate::versions::away_media::AwayMedium;
 
 impl PruneRequest {
     /// The host of which objects are asked for; nothing, for those of all.
-    pub(super) fn of_host(&self) -> Option<String> {
-        self.host.clone().or_else(|| self.give_up.then(host))
+    pub(super) fn of_host(&self, here: &str) -> Option<String> {
+        self.host.clone().or_else(|| self.give_up.then(|| here.to_owned()))
     }
 }
 
@@ -98,7 +98,7 @@ impl Cell {
         &self,
         request: &PruneRequest,
     ) -> Result<Option<HashSet<ObjectId>>> {
-        let host = request.of_host();
+        let host = request.of_host(self.host());
         let is_of_host = |o: &Object| host.as_ref().is_none_or(|host| *host == o.host);
         if request.names.is_empty() {
             let Some(host) = &host else { return Ok(None) };

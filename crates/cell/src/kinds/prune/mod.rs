@@ -39,7 +39,7 @@ use crate::error::{CellError, Result, chain};
 use crate::media::is_worm;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::session::{SessionLog, host, now_us, peak_rss, rfc3339};
+use crate::session::{SessionLog, now_us, peak_rss, rfc3339};
 use crate::versions::away_media::AwayMedium;
 use crate::versions::damaged::Stays;
 use crate::versions::leap::Leap;
@@ -447,7 +447,7 @@ impl Cell {
         if !asked.rules.go_by_time() && !rows.iter().any(is_dated) {
             return Ok(None);
         }
-        log.say(Code::ClockLeapt, "cell", &host(), leap.text());
+        log.say(Code::ClockLeapt, "cell", self.host(), leap.text());
         Ok(Some(leap))
     }
 
@@ -602,7 +602,7 @@ impl Cell {
         let ended_us = now_us();
         let mut report = Report {
             name: request.names.join(","),
-            host: host(),
+            host: self.host().to_owned(),
             method: "prune".to_owned(),
             status: status.to_string(),
             start: rfc3339(started_us),

@@ -37,7 +37,7 @@ impl Cell {
         mut away: Vec<AwayMedium>,
         log: &SessionLog<'_>,
     ) -> Result<Vec<AwayMedium>> {
-        let host = request.of_host();
+        let host = request.of_host(self.host());
         for of in &mut away {
             of.still.retain(|object| {
                 let is_named = request.names.is_empty() || request.names.contains(&object.name);

@@ -50,7 +50,7 @@ impl Cell {
         }
         let file = path.join(HEADER_NAME).display().to_string();
         let name = shown(header.medium, &header.label);
-        let mut report = report_of(&header.label, started_us, request.dry_run);
+        let mut report = report_of(self.host(), &header.label, started_us, request.dry_run);
         if request.dry_run {
             let text = format!("{file} would be written anew, as of {name}: {}", lost.problem);
             report.notes.push(text);

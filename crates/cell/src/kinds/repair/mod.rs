@@ -32,7 +32,7 @@ use crate::reading::bring::nearest_first;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::session::transfers::Moved;
-use crate::session::{SessionLog, begun, host, now_us, peak_rss, rfc3339};
+use crate::session::{SessionLog, now_us, peak_rss, rfc3339};
 
 /// The kind of session.
 const REPAIR: &str = "repair";
@@ -210,7 +210,7 @@ fn full_way(label: &str) -> String {
 impl Repair<'_> {
     /// An empty report.
     fn report(&self) -> Report {
-        report_of(&self.row.label, self.started_us, self.dry_run)
+        report_of(self.cell.host(), &self.row.label, self.started_us, self.dry_run)
     }
 
     /// Writes anew what can be mended, or says what would be.
@@ -252,7 +252,7 @@ impl Repair<'_> {
             return Ok(outcome);
         }
         let id = SessionId(self.cell.new_id()?);
-        let session = begun(id, REPAIR, self.row.device.to_string(), self.started_us);
+        let session = self.cell.begun(id, REPAIR, self.row.device.to_string(), self.started_us);
         self.cell.begin_session(&session, None)?;
         outcome.session = Some(id);
         match self.write_anew(views, &found.broken, report) {
@@ -348,10 +348,10 @@ fn refuse_itself(from: Option<&Medium>, id: MediumId, label: &str) -> Result<()>
 }
 
 /// The report of a repair that begins.
-fn report_of(label: &str, started_us: i64, dry_run: bool) -> Report {
+fn report_of(host: &str, label: &str, started_us: i64, dry_run: bool) -> Report {
     Report {
         name: label.to_owned(),
-        host: host(),
+        host: host.to_owned(),
         method: if dry_run { "dry run" } else { REPAIR }.to_owned(),
         start: rfc3339(started_us),
         media: vec![label.to_owned()],

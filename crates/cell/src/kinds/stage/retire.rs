@@ -27,7 +27,7 @@ use crate::reading::known_media::not_there;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{Encrypt, StageRequest, Turn};
-use crate::session::{SessionLog, begun, host, now_us, peak_rss, rfc3339};
+use crate::session::{SessionLog, now_us, peak_rss, rfc3339};
 use crate::versions::protect::say_not_locked;
 
 /// The kind of session.
@@ -75,7 +75,7 @@ impl Cell {
         let versions = if request.no_copy { Vec::new() } else { self.must_stay(row.id)? };
         let mut report = Report {
             name: row.label.clone(),
-            host: host(),
+            host: self.host().to_owned(),
             method: RETIRE.to_owned(),
             start: rfc3339(started_us),
             ..Report::default()
@@ -222,7 +222,7 @@ impl Cell {
             Some(pool) => format!("pool:{pool}"),
             None => to.device.to_string(),
         };
-        self.begin_session(&begun(session, RETIRE, place, started_us), None)?;
+        self.begin_session(&self.begun(session, RETIRE, place, started_us), None)?;
         report.session = session.to_string();
         let mut copied =
             self.copy_to_stage(member, versions, &sources, &target, &to, &log, stop)?;

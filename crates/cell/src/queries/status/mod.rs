@@ -15,7 +15,6 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::queries::status::judge::{age_of, anomaly, last};
 use crate::report::DrillReport;
-use crate::session::host;
 use crate::session::refused::{RefusedNow, age_text};
 use crate::versions::away_media::AwayMedium;
 use crate::versions::damaged::{
@@ -235,7 +234,7 @@ impl Cell {
             status.say(Health::Warning, why);
         }
         self.say_lacks(newest, kept, known, &mut status)?;
-        if let Some(why) = known.keys.clone().filter(|_| object.host == host()) {
+        if let Some(why) = known.keys.clone().filter(|_| object.host == self.host()) {
             status.say(Health::Warning, why);
         }
         say_pruned(known, &mut status);

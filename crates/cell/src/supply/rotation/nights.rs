@@ -14,7 +14,6 @@ use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::media::SetTurns;
 use crate::request::Turn;
-use crate::session::host;
 use crate::supply::allocate::{Ask, local_date, was_written};
 use crate::supply::rotation::past_turns::OfSet;
 use crate::supply::unfit::PassedOver;
@@ -195,7 +194,7 @@ impl Cell {
         let mut most = 1;
         for object in names {
             let objects = self.idb.objects_by_name(object)?.into_iter();
-            for object in objects.filter(|object| object.host == host()) {
+            for object in objects.filter(|object| object.host == self.host()) {
                 let mut took = Vec::new();
                 for version in self.idb.versions_of(object.id)? {
                     if !version.is_complete_by(None) {

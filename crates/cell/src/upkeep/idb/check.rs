@@ -16,7 +16,7 @@ use crate::Cell;
 use crate::error::{Result, chain};
 use crate::media::shown;
 use crate::observe::Stop;
-use crate::session::{host, writes_versions};
+use crate::session::writes_versions;
 
 /// How many segments are looked up at once.
 const SEGMENTS_AT_ONCE: u32 = 1024;
@@ -142,7 +142,7 @@ impl Cell {
         if self.idb.is_on_server()
             && let Some(by) = self.idb.session(session)?
             && !by.host.is_empty()
-            && by.host != host()
+            && by.host != self.host()
         {
             return Ok(true);
         }

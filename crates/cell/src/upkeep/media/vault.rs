@@ -21,7 +21,7 @@ use crate::drives::tapes_wanted::TapeWanted;
 use crate::error::{Result, chain};
 use crate::media::hosts::other_host;
 use crate::media::{Condition, MediumInfo, MediumState, TapeAt, tape_name};
-use crate::session::{host, now_us};
+use crate::session::now_us;
 use crate::supply::allocate::local_date;
 
 /// What is to be carried.
@@ -224,7 +224,7 @@ impl Cell {
     /// What sessions of this host wait for.
     fn wanted_here(&self, library: Option<&LibraryName>) -> Result<Vec<TapeWanted>> {
         let mut wanted = self.tapes_wanted()?;
-        wanted.retain(|of| !self.idb.is_on_server() || of.request.host == host());
+        wanted.retain(|of| !self.idb.is_on_server() || of.request.host == self.host());
         wanted.retain(|of| match of.request.drive.parse() {
             Ok(Address::Tape(tape)) => is_of(&tape.library, library),
             _ => library.is_none(),

@@ -10,12 +10,12 @@ use crate::Cell;
 use crate::error::Result;
 use crate::kinds::backup::plan::Plan;
 use crate::queries::other_names::setting;
-use crate::session::{SessionLog, host, writes_versions};
+use crate::session::{SessionLog, writes_versions};
 
 impl Cell {
     /// The object that is backed up, as it is known. Where it is not, names are opened that were imported closed.
     pub(in crate::kinds::backup) fn object_backed_up(&self, name: &str) -> Result<Option<Object>> {
-        let host = host();
+        let host = self.host();
         let find = || -> Result<_> {
             Ok(self.idb.objects_by_name(name)?.into_iter().find(|o| o.host == host))
         };
@@ -51,7 +51,7 @@ impl Cell {
         {
             full(format!(
                 "this machine is called {} now, and '{}' was backed up by this home when it was called {other}; to go on with that, {}",
-                host(),
+                self.host(),
                 plan.name,
                 setting(&self.home, &other)
             ));

@@ -226,6 +226,9 @@ codes! {
     ClockWrong = 411, "clock-wrong", Error,
         "set the clock (NTP); versions stay in the order in which they were committed. One whose date is wrong goes, \
          once a later one is there, by `capstan protect NAME@SESSION --none` and `capstan prune NAME`";
+    /// The same where no date decided anything.
+    ClockDoubtful = 416, "clock-doubtful", Warning,
+        "set the clock (NTP); what is restored is the last version that was committed, or the one that was named";
     /// The clock may have been set ahead: nothing ends by time.
     ClockLeapt = 414, "clock-leapt", Warning,
         "set the clock (NTP); if it is right, `capstan prune --clock-is-right` says so, and else a week of backups does";

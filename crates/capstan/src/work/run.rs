@@ -338,8 +338,14 @@ impl Run {
         }
         let host = Some(host.clone());
         let rules = rules.clone();
-        let request =
-            PruneRequest { names, host, rules, unended_before_us, ..PruneRequest::default() };
+        let request = PruneRequest {
+            names,
+            host,
+            rules,
+            unended_before_us,
+            clocks_said: true,
+            ..PruneRequest::default()
+        };
         let console = Console::new(global)?;
         let pruned = cell.prune(&request, &console, stop)?;
         console.finish();

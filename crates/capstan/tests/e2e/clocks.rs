@@ -71,7 +71,13 @@ fn a_backup_with_the_clock_ahead_makes_nothing_later_go() {
     assert!(status.stdout.contains(&way), "{}", status.stdout);
     assert!(fourth["errors"].to_string().contains(&way), "{fourth:#}");
     assert_eq!(newest(&lab, &[]), "4");
-    let restored = lab.restore(["t", "--into", "again"]);
+    // No date decides what is restored, unless one is given.
+    completed(lab.restore(["t", "--into", "again"]));
+    let run = lab.run(["restore", "t", "--into", "again2"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(run.stderr.matches("clock-doubtful").count(), 1, "{}", run.stderr);
+    let restored =
+        report(lab.run(["restore", "t", "--as-of", "2099-01-01", "--into", "again3", "--json"]));
     assert!(has_clock_error(&restored), "{restored:#}");
     assert_eq!(newest(&lab, &["--as-of", "2099-01-01"]), "4");
 
@@ -216,4 +222,33 @@ fn the_order_of_commits_comes_back_from_the_media() {
     lab.run(["media", "adopt", "medium"]).ok();
     let (_, kept) = prune(&lab, &["--keep-last", "2", "--dry-run"]);
     assert_eq!(kept, [id(&fifth), id(&fourth)]);
+}
+
+/// Many versions of a clock that was ahead, of several objects.
+#[test]
+fn a_wrong_clock_takes_one_line_for_each_object_of_a_run() {
+    let lab = Lab::new();
+    let [tree, medium] = ["tree", "medium"].map(|name| lab.path(name).display().to_string());
+    let object = |name: &str| format!("[[object]]\nname = \"{name}\"\npaths = [\"{tree}\"]\n");
+    lab.file(
+        "spec.toml",
+        format!("device = \"{medium}\"\n{}{}[keep]\ndaily = 3\n", object("a"), object("b")),
+    );
+    for day in 1..6 {
+        lab.file("tree/state", format!("{day}"));
+        let ahead = (day * 86_400).to_string();
+        finish(lab.command().env(CLOCK, ahead).args(["run", "spec.toml"]));
+    }
+    let said = |run: &Run| run.stderr.matches("clock-wrong:").count();
+    let run = lab.run(["run", "spec.toml", "--quiet"]);
+    assert_eq!((run.code, said(&run)), (3, 2), "{}", run.stderr);
+    assert!(run.stderr.contains("versions were begun after now"), "{}", run.stderr);
+    let run = lab.run(["prune", "--keep-daily", "3", "--quiet"]);
+    assert_eq!((run.code, said(&run)), (3, 2), "{}", run.stderr);
+    let run = lab.run(["prune", "a", "--keep-daily", "3", "--json"]);
+    let pruned: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(pruned["wrong_clocks"].as_array().map(Vec::len), Some(1), "{pruned:#}");
+    let status = lab.run(["status"]).stdout;
+    assert_eq!(status.matches("clock-wrong").count(), 2, "{status}");
+    lab.run(["restore", "a", "--into", "out"]).ok();
 }

@@ -31,88 +31,98 @@ pub(crate) fn newest_by(versions: &[Version], at_us: i64) -> Option<&Version> {
     of_those.rfind(by).or_else(|| complete.iter().copied().rfind(by))
 }
 
-/// A version of which a clock says what cannot be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What clocks say of an object's versions that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Fault {
-    /// It was begun after now.
-    Ahead(usize),
+    /// These were begun after now.
+    Ahead(Vec<usize>),
     /// The newest was begun before the one that was committed before it.
     Behind,
 }
 
-/// What clocks say of an object's versions, newest first, that cannot be.
-fn faults_of(times: &[i64], now_us: i64) -> Vec<Fault> {
-    let ahead = times.iter().enumerate().filter(|(_, time)| is_ahead(**time, now_us));
-    let mut faults: Vec<Fault> = ahead.map(|(at, _)| Fault::Ahead(at)).collect();
-    if let [newest, before, ..] = times
-        && is_ahead(*before, *newest)
-    {
-        faults.push(Fault::Behind);
+/// The same as a sentence, with the versions that it is of.
+pub(crate) struct ClockFault {
+    pub versions: Vec<VersionId>,
+    pub text: String,
+}
+
+/// What clocks say of an object's versions, newest first, that cannot be. Where some are dated after now, the rest follows from it.
+fn fault_of(times: &[i64], now_us: i64) -> Option<Fault> {
+    let ahead: Vec<usize> =
+        times.iter().enumerate().filter(|(_, t)| is_ahead(**t, now_us)).map(|(at, _)| at).collect();
+    if !ahead.is_empty() {
+        return Some(Fault::Ahead(ahead));
     }
-    faults
+    match times {
+        [newest, before, ..] if is_ahead(*before, *newest) => Some(Fault::Behind),
+        _ => None,
+    }
 }
 
 impl Cell {
-    /// What clocks say of an object's versions that cannot be, one sentence each, with the version that it is said of.
-    pub(crate) fn clock_faults(&self, object: ObjectId) -> Result<Vec<(VersionId, String)>> {
-        self.faults_that(object, |_| true)
-    }
-
-    fn faults_that(
-        &self,
-        object: ObjectId,
-        is_asked: impl Fn(&Fault) -> bool,
-    ) -> Result<Vec<(VersionId, String)>> {
+    /// What clocks say of an object's versions that cannot be, in one sentence.
+    pub(crate) fn clock_fault(&self, object: ObjectId) -> Result<Option<ClockFault>> {
         let versions = self.kept_versions(object)?;
         let times: Vec<i64> = versions.iter().map(|v| v.created_us).collect();
         let now = now_us();
-        let mut said = Vec::new();
-        for fault in faults_of(&times, now).into_iter().filter(is_asked) {
-            said.push(match fault {
-                Fault::Ahead(at) => (
-                    versions[at].id,
-                    format!(
-                        "{} was begun at {}, which is after now ({}): a clock was ahead then, or is behind now; {}",
-                        self.called(&versions[at])?,
-                        rfc3339(times[at]),
-                        rfc3339(now),
-                        self.way_out_of_date(&versions[at])?
-                    ),
-                ),
-                Fault::Behind => (
-                    versions[0].id,
-                    format!(
-                        "{}, the last one committed, was begun at {}, before {}, which was committed before it ({}): a clock was \
-                         wrong at one of them; set the clock, and the next backup ends this",
-                        self.called(&versions[0])?,
-                        rfc3339(times[0]),
-                        self.called(&versions[1])?,
-                        rfc3339(times[1])
-                    ),
-                ),
-            });
-        }
-        Ok(said)
+        Ok(match fault_of(&times, now) {
+            None => None,
+            Some(Fault::Ahead(ahead)) => {
+                let ahead: Vec<&Version> = ahead.into_iter().map(|at| &versions[at]).collect();
+                let text = self.ahead_text(&ahead, now)?;
+                Some(ClockFault { versions: ahead.iter().map(|v| v.id).collect(), text })
+            }
+            Some(Fault::Behind) => {
+                let text = format!(
+                    "{}, the last one committed, was begun at {}, before {}, which was committed before it ({}): a clock was \
+                     wrong at one of them; set the clock, and the next backup ends this",
+                    self.called(&versions[0])?,
+                    rfc3339(times[0]),
+                    self.called(&versions[1])?,
+                    rfc3339(times[1])
+                );
+                Some(ClockFault { versions: vec![versions[0].id], text })
+            }
+        })
     }
 
-    /// What to do about a version that is dated after now.
-    fn way_out_of_date(&self, version: &Version) -> Result<String> {
-        let called = self.called(version)?;
+    /// What is said of an object's versions that were begun after now, and what to do about them.
+    fn ahead_text(&self, ahead: &[&Version], now: i64) -> Result<String> {
+        let [newest, older @ ..] = ahead else { return Ok(String::new()) };
+        let called = self.called(newest)?;
         let name = called.rsplit_once('@').map_or(called.as_str(), |(name, _)| name);
+        let (at, now, name) = (rfc3339(newest.created_us), rfc3339(now), shell_word(name));
+        if older.is_empty() {
+            return Ok(format!(
+                "{called} was begun at {at}, which is after now ({now}): a clock was ahead then, or is behind now; set the clock if it \
+                 is behind; if that date is wrong, `capstan protect {} --none` and `capstan prune {name}` remove this version once a \
+                 later one is there",
+                shell_word(&called)
+            ));
+        }
         Ok(format!(
-            "set the clock if it is behind; if that date is wrong, `capstan protect {} --none` and `capstan prune {}` remove this version \
-             once a later one is there",
-            shell_word(&called),
-            shell_word(name)
+            "{} versions were begun after now ({now}), the newest of them, {called}, at {at}: a clock was ahead then, or is behind \
+             now; set the clock if it is behind; if these dates are wrong, `capstan protect NAME@SESSION --none` of each that \
+             `capstan versions {name}` shows, and `capstan prune {name}`, remove them once a later one is there",
+            ahead.len()
         ))
     }
 
     /// The same where a backup of the object begins: its own time is held against the last version's.
-    pub(crate) fn clock_faults_at(&self, object: ObjectId, started_us: i64) -> Result<Vec<String>> {
-        // Whether the last one came before the one before it is its own affair: what is made now is newer than both.
-        let faults = self.faults_that(object, |fault| *fault != Fault::Behind)?;
-        let mut said: Vec<String> = faults.into_iter().map(|(_, text)| text).collect();
+    pub(crate) fn clock_fault_at(
+        &self,
+        object: ObjectId,
+        started_us: i64,
+    ) -> Result<Option<String>> {
+        let versions = self.kept_versions(object)?;
         let now = now_us();
+        let ahead: Vec<&Version> =
+            versions.iter().filter(|v| is_ahead(v.created_us, now)).collect();
+        let mut said = Vec::new();
+        // Whether the last one came before the one before it is its own affair: what is made now is newer than both.
+        if !ahead.is_empty() {
+            said.push(self.ahead_text(&ahead, now)?);
+        }
         if is_ahead(started_us, now) {
             said.push(format!(
                 "this backup counts as begun at {}, after what it goes on with, which is after now ({})",
@@ -120,7 +130,7 @@ impl Cell {
                 rfc3339(now)
             ));
         }
-        if let Some(last) = self.kept_versions(object)?.first()
+        if let Some(last) = versions.first()
             && is_ahead(last.created_us, started_us)
             && !is_ahead(last.created_us, now)
         {
@@ -131,7 +141,7 @@ impl Cell {
                 rfc3339(last.created_us)
             ));
         }
-        Ok(said)
+        Ok(Some(said.join("; ")).filter(|text| !text.is_empty()))
     }
 
     /// When the complete versions of the objects of a name were begun that were begun from one time to before another, in
@@ -182,18 +192,18 @@ mod tests {
     fn what_cannot_be_is_seen() {
         let found = |minutes: &[i64]| {
             let times: Vec<i64> = minutes.iter().map(|m| m * MINUTE).collect();
-            faults_of(&times, 100 * MINUTE)
+            fault_of(&times, 100 * MINUTE)
         };
-        assert_eq!(found(&[]), []);
-        assert_eq!(found(&[100, 90, 80]), []);
-        assert_eq!(found(&[500, 90]), [Ahead(0)]);
-        assert_eq!(found(&[98, 500, 90]), [Ahead(1), Behind]);
-        assert_eq!(found(&[99, 98, 500]), [Ahead(2)]);
+        assert_eq!(found(&[]), None);
+        assert_eq!(found(&[100, 90, 80]), None);
+        assert_eq!(found(&[500, 90]), Some(Ahead(vec![0])));
+        assert_eq!(found(&[98, 500, 90]), Some(Ahead(vec![1])));
+        assert_eq!(found(&[99, 98, 500, 97, 400]), Some(Ahead(vec![2, 4])));
         // The clock was set back, and is right again.
-        assert_eq!(found(&[5, 90]), [Behind]);
-        assert_eq!(found(&[99, 5, 90]), []);
+        assert_eq!(found(&[5, 90]), Some(Behind));
+        assert_eq!(found(&[99, 5, 90]), None);
         // A clock that is set right by a little.
-        assert_eq!(found(&[101, 100]), []);
-        assert_eq!(found(&[99, 100]), []);
+        assert_eq!(found(&[101, 100]), None);
+        assert_eq!(found(&[99, 100]), None);
     }
 }

@@ -320,7 +320,8 @@ impl Job<'_> {
     /// Says what clocks say that cannot be.
     pub fn say_clock(&self, cell: &Cell) -> Result<()> {
         if self.is_known && !self.plan.null {
-            for text in cell.clock_faults_at(self.label.object, self.label.started_us)? {
+            let fault = cell.clock_fault_at(self.label.object, self.label.started_us)?;
+            if let Some(text) = fault {
                 self.log.say(Code::ClockWrong, "cell", &self.plan.name, text);
             }
         }

@@ -66,6 +66,8 @@ pub struct PruneRequest {
     /// Backups that were begun before and did not complete go though they could be resumed, where a version of the object is whole:
     /// their room is wanted. Microseconds since 1970.
     pub unended_before_us: Option<i64>,
+    /// The backups of a run that goes before have said what clocks say that cannot be.
+    pub clocks_said: bool,
     /// Only say what would be done.
     pub dry_run: bool,
 }
@@ -307,7 +309,7 @@ impl Cell {
         let mut asked = self.asked(request, away)?;
         let wrong_clocks = match request.leftovers {
             true => Vec::new(),
-            false => self.say_clocks(&asked, &log)?,
+            false => self.say_clocks(&asked, request.clocks_said, &log)?,
         };
         let rows = self.rows_without_dead_readers(&log, stop)?;
         let mut rows = self.rows_with_stand_ins(rows, &asked, request.dry_run, &log)?;
@@ -424,12 +426,19 @@ impl Cell {
     }
 
     /// Says of the objects that are asked for what clocks say that cannot be.
-    fn say_clocks(&self, asked: &Asked<'_>, log: &SessionLog<'_>) -> Result<Vec<String>> {
+    fn say_clocks(
+        &self,
+        asked: &Asked<'_>,
+        is_said: bool,
+        log: &SessionLog<'_>,
+    ) -> Result<Vec<String>> {
         let mut said = Vec::new();
         for object in self.idb.objects()?.into_iter().filter(|o| asked.is_of(o.id)) {
-            for (_, text) in self.clock_faults(object.id)? {
-                log.say(Code::ClockWrong, "cell", &object.name, text.clone());
-                said.push(text);
+            if let Some(fault) = self.clock_fault(object.id)? {
+                if !is_said {
+                    log.say(Code::ClockWrong, "cell", &object.name, fault.text.clone());
+                }
+                said.push(fault.text);
             }
         }
         Ok(said)

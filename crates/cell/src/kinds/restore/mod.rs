@@ -78,10 +78,14 @@ impl Cell {
 
     /// Says what clocks say that cannot be: of the object, or of the one version that is named.
     fn say_clock(&self, name: &VersionName, version: &Version, log: &SessionLog<'_>) -> Result<()> {
-        for (of, text) in self.clock_faults(version.object)? {
-            if name.session.is_none() || of == version.id {
-                log.say(Code::ClockWrong, "cell", &name.name, text);
-            }
+        let Some(fault) = self.clock_fault(version.object)? else { return Ok(()) };
+        if name.session.is_none() || fault.versions.contains(&version.id) {
+            // Only where a time was given did it choose the version.
+            let code = match name.as_of_us {
+                Some(_) => Code::ClockWrong,
+                None => Code::ClockDoubtful,
+            };
+            log.say(code, "cell", &name.name, fault.text);
         }
         Ok(())
     }

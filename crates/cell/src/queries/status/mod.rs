@@ -242,8 +242,8 @@ impl Cell {
         if let Some(leap) = known.leap.filter(is_after) {
             status.say(Health::Warning, format!("{} ({})", leap.text(), Code::ClockLeapt));
         }
-        for (_, why) in self.clock_faults(object.id)? {
-            status.say(Health::Warning, format!("{why} ({})", Code::ClockWrong));
+        if let Some(fault) = self.clock_fault(object.id)? {
+            status.say(Health::Warning, format!("{} ({})", fault.text, Code::ClockWrong));
         }
         self.say_newest(newest, known, &mut status)?;
         let media = complete.map(|v| self.media_of(v)).transpose()?.unwrap_or_default();

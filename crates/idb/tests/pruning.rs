@@ -110,6 +110,38 @@ fn who_uses_a_version_is_seen() {
 }
 
 #[test]
+fn what_nothing_was_committed_of_builds_on_nothing() {
+    let (_dir, idb) = filled();
+    let mut next = version(8, 1, Status::Running);
+    next.base = Some(vid(3));
+    let sid = SessionId(nth(8));
+    idb.begin_session(&session(8, Some(8), Status::Running), Some(&next)).unwrap();
+    let seen = || {
+        let (rows, kept) = (idb.prune_rows().unwrap(), idb.versions_kept().unwrap());
+        let row = rows.iter().find(|row| row.version.id == vid(8)).unwrap();
+        let (kept, _) = kept.iter().find(|(version, _)| version.id == vid(8)).unwrap();
+        assert_eq!(row.version.base, kept.base);
+        (row.bare, row.version.base)
+    };
+    let (holds, bare) = ((false, Some(vid(3))), (true, None));
+    assert_eq!(seen(), holds);
+    let (failed, left) = (Status::Failed, Some(Status::Incomplete));
+    idb.end_session(sid, failed, 9, &Default::default(), "{}", left).unwrap();
+    assert_eq!(seen(), bare);
+    // Who goes on with it may commit something.
+    idb.begin_session(&session(9, Some(8), Status::Running), Some(&next)).unwrap();
+    assert_eq!(seen(), holds);
+    // One that was killed may be heard of again, unless a later one was begun.
+    assert_eq!(idb.mark_dead_sessions(&|_| true).unwrap(), [SessionId(nth(9))]);
+    assert_eq!(seen(), holds);
+    let later = version(7, 1, Status::Running);
+    idb.begin_session(&session(7, Some(7), Status::Running), Some(&later)).unwrap();
+    assert_eq!(seen(), bare);
+    idb.commit_segments(&[(segment(9, 1, 9, 9), vec![part(9, 9, 8, 0, 5)])]).unwrap();
+    assert_eq!(seen(), holds);
+}
+
+#[test]
 fn rows_go_when_no_segment_is_left_anywhere() {
     let (dir, idb) = filled();
     // Version 3 has a copy, and in its own segment something of version 2.

@@ -135,6 +135,7 @@ mod rotation_anew;
 mod rotation_faults;
 mod rotation_lost;
 mod rotation_nights;
+mod rotation_vain;
 mod runs;
 mod scratch;
 mod secrets;

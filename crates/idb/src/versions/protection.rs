@@ -7,6 +7,7 @@ use crate::db::{Conn, Idb};
 use crate::decode::{Fault, Row};
 use crate::error::IdbError;
 use crate::rows::Version;
+use crate::versions::bare::bare;
 use crate::{Result, sql};
 
 /// How the columns say "for ever", and "not at all".
@@ -117,13 +118,17 @@ impl Idb {
         })
     }
 
-    /// All versions, each with how it is kept.
+    /// All versions, each with how it is kept. One of which nothing was committed builds on nothing.
     pub fn versions_kept(&self) -> Result<Vec<(Version, Keeping)>> {
         self.read(format_args!("list the versions"), async |conn| {
-            let rows = sql::query("SELECT * FROM versions").fetch_all(conn).await?;
-            rows.iter()
-                .map(|row| Ok((crate::versions::objects::version(row)?, keeping(row)?)))
-                .collect()
+            let rows = sql::query("SELECT * FROM versions").fetch_all(&mut *conn).await?;
+            let bare = bare(conn).await?;
+            let kept = |row| {
+                let version = crate::versions::objects::version(row)?;
+                let base = version.base.filter(|_| !bare.contains(&version.id));
+                Ok((Version { base, ..version }, keeping(row)?))
+            };
+            rows.iter().map(kept).collect()
         })
     }
 

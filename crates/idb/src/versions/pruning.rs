@@ -10,6 +10,7 @@ use capstan_format::id::{MediumId, SegmentId, SegmentNumber, SessionId, VersionI
 use crate::db::{Conn, Idb};
 use crate::decode::{self, Fault};
 use crate::rows::{Status, Version};
+use crate::versions::bare::bare;
 use crate::versions::leases;
 use crate::versions::protection::{self, Keeping};
 use crate::versions::used::USES;
@@ -21,8 +22,10 @@ pub(crate) const BATCH: usize = 500;
 /// A version, with all that decides whether it is kept.
 #[derive(Debug, Clone)]
 pub struct PruneRow {
-    /// The version.
+    /// The version. One that is `bare` builds on nothing: what it was to build on is free.
     pub version: Version,
+    /// Whether nothing of it was committed, and nobody writes it.
+    pub bare: bool,
     /// How it is kept.
     pub keeping: Keeping,
     /// The last session that wrote it.
@@ -288,15 +291,18 @@ async fn rows(conn: &mut Conn<'_>) -> std::result::Result<Vec<PruneRow>, Fault> 
                stands_for_id IS NULL, id DESC";
     let found = sql::query(sql).fetch_all(&mut *conn).await?;
     let mut readers = leases::readers_by_version(conn).await?;
+    let bare = bare(conn).await?;
     let mut rows = Vec::with_capacity(found.len());
     let mut places: HashMap<VersionId, usize> = HashMap::new();
     for row in &found {
-        let version = crate::versions::objects::version(row)?;
+        let mut version = crate::versions::objects::version(row)?;
+        let bare = bare.contains(&version.id);
+        version.base = version.base.filter(|_| !bare);
         places.insert(version.id, rows.len());
         let keeping = protection::keeping(row)?;
         let readers = readers.remove(&version.id).unwrap_or_default();
         let (session, tags, in_use) = (None, Vec::new(), false);
-        rows.push(PruneRow { version, keeping, session, tags, in_use, readers });
+        rows.push(PruneRow { version, bare, keeping, session, tags, in_use, readers });
     }
     let sessions = sql::query(
         "SELECT id, kind, version_id, status, tags FROM sessions WHERE version_id IS NOT NULL \

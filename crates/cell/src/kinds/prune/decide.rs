@@ -7,6 +7,7 @@ use capstan_idb::{Loss, LostData, Protection, PruneRow, Status};
 use jiff::tz::TimeZone;
 
 use super::rules::{KeepRules, Now, Seen};
+use crate::request::Level;
 use crate::session::local;
 use crate::versions::damaged::{DamagedVersions, damaged_text};
 use crate::versions::lacking::{Lacking, Paths, paths_text};
@@ -287,6 +288,10 @@ impl Asked<'_> {
         why.extend(row.readers.iter().map(|reader| format!("read by {reader}")));
         let still = self.still.get(&row.version.object).filter(|_| !self.is_of_set(row));
         why.extend(still.or_else(|| self.elsewhere.get(&row.version.object)).cloned());
+        // There is nothing of it that anybody could have protected.
+        if is_bare_on_others(row) {
+            return why;
+        }
         if self.of_others.contains(&row.version.id) {
             why.push("it is on a medium of another cell".to_owned());
         }
@@ -339,8 +344,13 @@ impl Asked<'_> {
             return Some("last complete version that is at hand");
         }
         // Nothing goes on with it, and what it is made of stays.
-        if is_unended_full(row) {
+        if is_unended_full(row) || is_bare_on_others(row) {
             return None;
+        }
+        let newer = last.is_some_and(|last| last < index);
+        // A full that was begun in vain is begun again.
+        if row.bare && !row.version.null_device {
+            return (!newer).then_some(UNENDED);
         }
         if self.in_turn && self.is_of_set(row) && self.past_turn.contains(&row.version.id) {
             return None;
@@ -361,7 +371,6 @@ impl Asked<'_> {
         if self.rules.is_empty() && !is_complete(row) {
             return None;
         }
-        let newer = last.is_some_and(|last| last < index);
         let has_data = !row.version.null_device;
         let makes_room = last.is_some() && self.makes_room(row);
         (has_data && !self.is_whole(row) && !newer && !makes_room).then_some(UNENDED)
@@ -377,6 +386,7 @@ impl Asked<'_> {
         match row.keeping.protection {
             _ if row.version.null_device => "it went to the null device".to_owned(),
             _ if self.give_up => "its object is given up".to_owned(),
+            _ if row.bare => "nothing of it was committed".to_owned(),
             _ if is_unended_full(row) => "its consolidation did not end".to_owned(),
             Protection::UntilUs(until) => format!("protection ended {}", local(until)),
             Protection::None if self.rules.is_empty() => "not protected".to_owned(),
@@ -412,6 +422,11 @@ pub(super) const UNENDED: &str = "not whole, but none after it is";
 fn is_unended_full(row: &PruneRow) -> bool {
     row.version.stands_for.is_some()
         && matches!(row.version.status, Status::Incomplete | Status::Failed)
+}
+
+/// Whether nothing was committed of a version that was to build on another one: what that has may go any time.
+fn is_bare_on_others(row: &PruneRow) -> bool {
+    row.bare && row.version.method != Level::Full.to_string()
 }
 
 fn is_complete(row: &PruneRow) -> bool {

@@ -21,6 +21,7 @@ fn row(n: u8) -> PruneRow {
             created_us: NOW - i64::from(n) * DAY,
             stands_for: None,
         },
+        bare: false,
         keeping: Keeping::default(),
         session: None,
         tags: Vec::new(),
@@ -412,4 +413,27 @@ fn only_objects_that_are_named_are_asked_for() {
         ..other.clone()
     };
     assert_eq!(letters(&asked.decide(&[row(1), row(2), other, more])), "krkk");
+}
+
+#[test]
+fn what_nothing_was_committed_of_goes_and_keeps_nothing() {
+    let in_vain = |n: u8, method: &str| {
+        with(n, |row| {
+            (row.bare, row.version.status) = (true, Status::Incomplete);
+            row.version.method = method.to_owned();
+        })
+    };
+    let without_rules = KeepRules::default();
+    let decided = |rows: &[PruneRow]| asked(&without_rules).decide(rows);
+    let rows = [in_vain(3, "incr"), row(2)];
+    assert_eq!(letters(&decided(&rows)), "rk");
+    assert_eq!(decided(&rows)[0].why, ["nothing of it was committed"]);
+    let rows = [in_vain(3, "full"), row(2)];
+    assert_eq!(letters(&decided(&rows)), "kk", "a full is begun again");
+    assert_eq!(letters(&decided(&[row(4), in_vain(3, "full"), row(2)])), "krk");
+    let mut permanent = in_vain(3, "incr");
+    permanent.keeping.protection = Protection::Permanent;
+    assert_eq!(letters(&decided(&[permanent, row(2)])), "rk");
+    let read = PruneRow { in_use: true, ..in_vain(3, "incr") };
+    assert_eq!(letters(&decided(&[read, row(2)])), "kk");
 }

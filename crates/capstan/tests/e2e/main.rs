@@ -133,6 +133,7 @@ mod retries;
 mod rotation;
 mod rotation_anew;
 mod rotation_faults;
+mod rotation_held;
 mod rotation_lost;
 mod rotation_nights;
 mod rotation_vain;

@@ -50,6 +50,17 @@ pub(crate) struct SetTurns {
     pub a_night: usize,
 }
 
+/// A version that keeps a medium of a set from its turn.
+#[derive(Debug, Clone)]
+pub(crate) struct Holds {
+    /// The version.
+    pub version: VersionId,
+    /// Whether it lies on the medium, or builds on what does.
+    pub is_on_it: bool,
+    /// Why it stays, whosever turn it is; nothing, where the set of another medium keeps it.
+    pub why: Option<String>,
+}
+
 /// What decides on media beside the protection of each version.
 #[derive(Debug, Default)]
 pub(crate) struct Lasts {
@@ -62,6 +73,8 @@ pub(crate) struct Lasts {
     pub past: HashSet<MediumId>,
     /// Those that are not written in their turn only as one that is written no more has what builds on theirs: that version and medium.
     pub waits_for: HashMap<MediumId, (VersionId, MediumId)>,
+    /// What keeps each medium of a set that is written in its turn from that.
+    pub holds: HashMap<MediumId, Vec<Holds>>,
     /// How each set of a pool is written.
     pub sets: BTreeMap<(String, RotationSet), SetTurns>,
 }

@@ -40,7 +40,7 @@ pub use self::condition::{Condition, Limits, limits_of};
 use self::hosts::look_here;
 pub(crate) use self::hosts::{at_other_host, is_elsewhere, is_place_here, other_host};
 use self::keeps::Kept;
-pub(crate) use self::keeps::{Keeps, Lasts, SetTurns};
+pub(crate) use self::keeps::{Holds, Keeps, Lasts, SetTurns};
 pub(crate) use self::libraries::{Libraries, tape_away};
 pub(crate) use self::out::{exported, tape_exported, tape_name, tapes_to_come};
 pub(crate) use self::owner::{identity, recorded};

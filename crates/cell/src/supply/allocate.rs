@@ -22,6 +22,7 @@ use crate::media::exchanged::Looked;
 use crate::media::{MediumInfo, MediumState, way_to_prove};
 use crate::request::Turn;
 use crate::session::now_us;
+use crate::supply::held_up::HeldUp;
 use crate::supply::queue::has_no_drive;
 use crate::supply::seat::{has_failed, has_seat};
 use crate::supply::unfit::{FAILURES, HAS_FAILED, PassedOver, Why, a_few, loses_seat, why_next};
@@ -207,6 +208,7 @@ impl Cell {
         let (passed, by_drive) = (&ask.passed, ask.by_drive);
         let mut best: Option<(Rank, MediumInfo)> = None;
         let (mut unfit, mut prove) = (Vec::new(), None);
+        let (mut of_set, mut in_set) = (Vec::new(), Vec::new());
         for info in all {
             if let Some((_, why)) = passed.iter().find(|(id, _)| *id == info.medium.id) {
                 unfit.push((info.medium.label.clone(), format!(" {why}")));
@@ -225,7 +227,12 @@ impl Cell {
                         prove =
                             prove.or_else(|| way_to_prove(&info.medium, info.management.errors));
                     }
-                    unfit.push((info.medium.label.clone(), format!(" {why}")));
+                    let label = info.medium.label.clone();
+                    if set.is_some() && info.management.rotation_set == set {
+                        in_set.push(unfit.len());
+                        of_set.push((info, why.clone()));
+                    }
+                    unfit.push((label, format!(" {why}")));
                 }
             }
         }
@@ -234,7 +241,22 @@ impl Cell {
                 let behind_blank = rank.0 >= BEHIND_BLANK && pool.scratch;
                 Ok(Chosen { info, set, behind_blank })
             }
-            None => Err(needed(&pool, set.filter(|_| !may_join), set, &unfit, prove.as_deref())),
+            None => {
+                let held_up = match set {
+                    Some(set) => self.held_up(name, set, &of_set)?,
+                    None => HeldUp::default(),
+                };
+                for (at, said) in in_set.into_iter().zip(&held_up.said) {
+                    unfit[at].1.push_str(said);
+                }
+                let prove = prove.or(held_up.let_go);
+                let to_do = match (held_up.fetch, prove) {
+                    (Some(fetch), _) => fetch,
+                    (None, Some(prove)) => format!("make one of them usable ({prove})"),
+                    (None, None) => "make one of them usable".to_owned(),
+                };
+                Err(needed(&pool, set.filter(|_| !may_join), set, &unfit, &to_do))
+            }
         }
     }
 
@@ -452,21 +474,20 @@ impl Asked<'_> {
     }
 }
 
-/// The error for a pool without a usable medium: it names what is needed, which for a set that is `complete` is a further place, too; and
-/// the command that `prove`s a medium in poor condition to be sound.
+/// The error for a pool without a usable medium: it says what is `to_do`, and what is needed else, which for a set that is `complete` is
+/// a further place, too.
 fn needed(
     pool: &Pool,
     complete: Option<RotationSet>,
     set: Option<RotationSet>,
     unfit: &[(String, String)],
-    prove: Option<&str>,
+    to_do: &str,
 ) -> CellError {
     let of = set.map_or(String::new(), |set| format!(" for its {set} set"));
     let why = match unfit.is_empty() {
         true => "it has none".to_owned(),
         false => a_few(unfit),
     };
-    let prove = prove.map_or(String::new(), |prove| format!(" ({prove})"));
     let name = shell_word(&pool.name);
     let add = match complete {
         None => format!("add a free one: `capstan media init DEVICE --pool {name}`"),
@@ -482,7 +503,7 @@ fn needed(
         }
     };
     CellError::NoMedium(format!(
-        "pool '{}' has no usable medium{of}: {why}; make one of them usable{prove}, or {add}",
+        "pool '{}' has no usable medium{of}: {why}; {to_do}, or {add}",
         pool.name
     ))
 }

@@ -3,6 +3,7 @@
 pub(crate) mod allocate;
 pub(crate) mod by_hand;
 pub mod enough_drives;
+mod held_up;
 pub(crate) mod init;
 pub(crate) mod label_rule;
 pub(crate) mod labels;

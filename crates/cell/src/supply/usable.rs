@@ -3,6 +3,9 @@
 use crate::media::{Condition, MediumInfo, MediumState};
 use crate::session::local;
 
+/// What is said of a medium whose contents must stay.
+pub(crate) const HOLDS: &str = "holds what must stay";
+
 /// Why a medium cannot be written to, if so.
 pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
     match m.state {
@@ -24,7 +27,7 @@ pub(crate) fn unusable(m: &MediumInfo) -> Option<String> {
         MediumState::Protected | MediumState::Full if m.waits_for.is_some() => {
             return m.waits_for.clone();
         }
-        MediumState::Protected => return Some("holds what must stay".to_owned()),
+        MediumState::Protected => return Some(HOLDS.to_owned()),
         MediumState::Full => return Some("is full".to_owned()),
         MediumState::Retired => return Some("is retired".to_owned()),
         // Why it is poor is said below.

@@ -24,7 +24,7 @@ use jiff::ToSpan;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};
-use crate::media::{Keeps, Lasts, is_worm};
+use crate::media::{Holds, Keeps, Lasts, is_worm};
 use crate::reading::version::VersionView;
 use crate::request::Turn;
 use crate::session::now_us;
@@ -122,6 +122,8 @@ impl Cell {
                 let here = lost(&at_hand).into_iter().filter(|id| !goes_at_hand(id));
                 let mut hold: Vec<VersionId> = sound.chain(here).collect();
                 hold.extend(of.versions.iter().filter(|id| keeps.stays_in_turn(**id)));
+                hold.sort_unstable();
+                hold.dedup();
                 if !of.takes {
                     lasts.past.extend(hold.is_empty().then_some(id));
                     continue;
@@ -130,6 +132,12 @@ impl Cell {
                 if hold.iter().all(|v| past.unseated.contains_key(v)) {
                     lasts.waits_for.extend(first.map(|of| (id, of)));
                 }
+                let stays = |id: &VersionId| Holds {
+                    version: *id,
+                    is_on_it: on_it.contains(id),
+                    why: in_turn.get(id).cloned(),
+                };
+                lasts.holds.insert(id, hold.iter().map(stays).collect());
                 let is_free = keeps.of(&of.versions).is_empty() && !lasts.held.contains_key(&id);
                 in_turn_of_set.push(InTurn { id, is_free, may_go: hold.is_empty() });
             }

@@ -66,3 +66,33 @@ fn a_set_whose_tapes_are_protected_says_by_what_and_what_lets_one_go() {
     let shown = run(2, "media show V00001L9").ok().stdout.clone();
     assert!(shown.contains("2030-01-09"), "{shown}");
 }
+
+#[test]
+fn status_says_on_each_day_that_all_tapes_of_a_set_are_protected_beyond_its_next_night() {
+    let mut nights = office(8, "daily=3,weekly=2", false);
+    let words = "the next run to its weekly set, of 2030-02-03, finds no medium";
+    for n in [6, 13, 14] {
+        nights.night(day(n));
+        let status = nights.run(day(n), 23, "status");
+        assert_eq!(status.code, 0, "{}", status.stdout);
+        if n < 14 {
+            let name = &nights.versions(day(n))[&day(n)];
+            nights.run(day(n), 23, &format!("protect {name} --until 2030-01-26")).ok();
+        }
+    }
+    assert_eq!(nights.run(day(14), 23, "status").code, 0, "they are free by then");
+    for n in [6, 13] {
+        let name = &nights.versions(day(14))[&day(n)];
+        nights.run(day(14), 23, &format!("protect {name} --permanent")).ok();
+    }
+    // The Sunday before fails, and the night after it does not.
+    assert_eq!(nights.run(day(20), 22, "run office.toml").code, 1);
+    nights.night(day(21));
+    let status = nights.run(day(21), 23, "status");
+    assert!(status.code == 5 && status.stdout.contains(words), "{}", status.stdout);
+    let name = &nights.versions(day(21))[&day(6)];
+    nights.run(day(21), 23, &format!("protect {name} --rules")).ok();
+    assert_eq!(nights.run(day(21), 23, "status").code, 0);
+    nights.night(day(27));
+    assert_eq!(nights.media[&day(6)], nights.media[&day(27)]);
+}

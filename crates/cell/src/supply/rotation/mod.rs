@@ -2,5 +2,6 @@
 
 mod nights;
 mod past_turns;
+mod protected;
 pub(crate) mod seats;
 mod turns;

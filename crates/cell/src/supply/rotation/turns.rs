@@ -335,7 +335,10 @@ impl Cell {
                 _ => {}
             }
         }
-        self.lacks_seats(pool, &media)
+        match self.protected_beyond(pool, &media, tomorrow)? {
+            Some(why) => Ok(Some(why)),
+            None => self.lacks_seats(pool, &media),
+        }
     }
 }
 

@@ -27,6 +27,7 @@ const STACK: usize = 8 << 20;
 fn main() -> ExitCode {
     process::environment::take_secrets();
     process::memory::settle();
+    process::signals::let_writes_fail();
     // The kernel gives a process's signals to its first thread. If that waits for a file server that does not answer, it takes none,
     // and keeps them from all others. So it waits for another thread, and does nothing else.
     let work = std::thread::Builder::new().name("capstan".to_owned()).stack_size(STACK);

@@ -243,6 +243,9 @@ fn hint(action: &str, error: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull => {
             "; free space on it or use another device, what was committed is kept"
         }
+        io::ErrorKind::FileTooLarge => {
+            "; raise the limit (ulimit -f), or use a file system that takes such large files"
+        }
         io::ErrorKind::PermissionDenied => "; check its owner and mode, or run as its owner",
         io::ErrorKind::ReadOnlyFilesystem => "; mount it read-write",
         _ => "",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::{io, ptr};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 use crate::exit::INTERRUPTED;
@@ -27,6 +27,13 @@ pub fn watched() -> io::Result<Vec<c_int>> {
         all.push(SIGHUP);
     }
     Ok(all)
+}
+
+/// Has a write beyond the limit on file sizes (ulimit -f) fail, as on a full disk: its signal would end the process without a word.
+/// Programs that this one begins have the signal as it was, since it is not ignored.
+pub fn let_writes_fail() {
+    // Without that the kernel does as before.
+    let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Set by the first of them.

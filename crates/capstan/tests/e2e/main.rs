@@ -99,6 +99,7 @@ mod names_key;
 mod naming;
 mod new_name;
 mod no_ctime;
+mod no_room;
 mod not_imported;
 mod noted_damage;
 mod oddities;

@@ -28,6 +28,8 @@ pub struct FileWorker<'a> {
     port: Box<dyn FramePort + 'a>,
     /// Whether any contents of the file that is written came.
     came: bool,
+    /// Bytes of the file at hand, or of the part of it, that count as restored.
+    counted: u64,
     lap: Lap,
 }
 
@@ -45,6 +47,7 @@ impl<'a> FileWorker<'a> {
             by_place: Contents::new(keys(), OUT_OF_ORDER).metered(files.meters),
             port,
             came: false,
+            counted: 0,
             lap: Lap::start(),
         }
     }
@@ -147,9 +150,10 @@ impl<'a> FileWorker<'a> {
         if is_carrier {
             files.carried.lock().insert(stored.to_vec(), Carried::Made);
         }
-        self.came = false;
+        (self.came, self.counted) = (false, 0);
         if let Err(e) = self.fill(&file, row, port, is_lent) {
             file.leave_unfinished();
+            self.uncount();
             return Err(e);
         }
         let loss = files.loss_of(stored);
@@ -159,6 +163,7 @@ impl<'a> FileWorker<'a> {
         }
         if files.is_stopped() {
             file.leave_unfinished();
+            self.uncount();
             return Ok(());
         }
         if !self.came && loss == Some(Loss::Away) {
@@ -175,6 +180,11 @@ impl<'a> FileWorker<'a> {
         }
         files.counts.files.fetch_add(1, Relaxed);
         Ok(())
+    }
+
+    /// What was written of the file at hand is of no use: it is not restored.
+    fn uncount(&mut self) {
+        self.files.counts.bytes.fetch_sub(std::mem::take(&mut self.counted), Relaxed);
     }
 
     /// Writes the contents of a file.
@@ -224,7 +234,7 @@ impl<'a> FileWorker<'a> {
         if !files.make_in_parts(&mut self.worker, name.stored, in_parts)? {
             return Ok(());
         }
-        self.came = false;
+        (self.came, self.counted) = (false, 0);
         let (dir, last) = split(name.to);
         let file = self.worker.open_part(dir, last)?;
         let mut written = 0_u64;
@@ -232,9 +242,10 @@ impl<'a> FileWorker<'a> {
             written = written.saturating_add(piece.len);
             let place = (piece.stream, piece.at, piece.len);
             let port = piece.is_in_order.then_some(&mut *port as &mut dyn FramePort);
-            self.copy((name, in_parts.entry.size), place, port, &mut |at, bytes| {
+            let copied = self.copy((name, in_parts.entry.size), place, port, &mut |at, bytes| {
                 file.write_all_at(piece.offset.saturating_add(at), bytes)
-            })?;
+            });
+            copied.inspect_err(|_| self.uncount())?;
         }
         file.leave()?;
         in_parts.came.fetch_or(self.came, Relaxed);
@@ -250,7 +261,7 @@ impl<'a> FileWorker<'a> {
         port: Option<&mut dyn FramePort>,
         write: &mut WriteAt<'_>,
     ) -> Result<(), TargetError> {
-        let Self { files, in_order, by_place, port: any, came, lap, .. } = self;
+        let Self { files, in_order, by_place, port: any, came, counted, lap, .. } = self;
         let (contents, port): (_, &mut dyn FramePort) = match port {
             Some(port) => (in_order, port),
             None => (by_place, &mut **any),
@@ -267,6 +278,7 @@ impl<'a> FileWorker<'a> {
                     write(done, bytes)?;
                     *came = true;
                     files.counts.bytes.fetch_add(bytes.len() as u64, Relaxed);
+                    *counted += bytes.len() as u64;
                     source.bytes(bytes.len() as u64);
                     bytes.len() as u64
                 }

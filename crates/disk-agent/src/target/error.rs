@@ -110,7 +110,9 @@ fn hint(source: &std::io::Error) -> &'static str {
         ErrorKind::QuotaExceeded => "; have the quota raised, then restore what is missing",
         ErrorKind::ReadOnlyFilesystem => "; mount it writable, or restore into another directory",
         ErrorKind::InvalidFilename => "; restore to a file system that takes such long names",
-        ErrorKind::FileTooLarge => "; restore to a file system that takes such large files",
+        ErrorKind::FileTooLarge => {
+            "; raise the limit (ulimit -f), or restore to a file system that takes such large files"
+        }
         ErrorKind::NotADirectory => "; restore into another directory",
         ErrorKind::NotFound => {
             "; see whether something removes it, or restore into another directory"

@@ -83,26 +83,29 @@ pub fn run(global: &Global, command: &LibraryCommand) -> Result<u8, Failure> {
             set_in_service(global, &mut out, (of, *drive), true)?
         }
         LibraryCommand::Clean { of, drive } => {
-            let cleaned = match &cell {
-                Some(cell) => cell.library_clean(&of.library, *drive)?,
-                None => library::clean(&global.devices, &of.library, *drive)?,
-            };
-            if of.json {
-                out.json(&json!({
-                    "drive": drive,
-                    "barcode": cleaned.barcode,
-                    "uses_left": cleaned.left,
-                }))?;
-            } else {
-                let left = cleaned.left.map_or(String::new(), |n| format!(", {n} uses left"));
-                out.text(&format!(
-                    "drive {drive} is cleaned with tape {}{left}\n",
-                    cleaned.barcode
-                ))?;
-            }
+            clean(global, &mut out, cell.as_ref(), (of, *drive))?;
         }
     }
     out.finish().map(|()| COMPLETED)
+}
+
+/// Cleans a drive, and says with what.
+fn clean(
+    global: &Global,
+    out: &mut Output,
+    cell: Option<&Cell>,
+    (of, drive): (&OfLibrary, u32),
+) -> Result<(), Failure> {
+    let cleaned = match cell {
+        Some(cell) => cell.library_clean(&of.library, drive)?,
+        None => library::clean(&global.devices, &of.library, drive)?,
+    };
+    let (barcode, left) = (&cleaned.barcode, cleaned.left);
+    if of.json {
+        return out.json(&json!({ "drive": drive, "barcode": barcode, "uses_left": left }));
+    }
+    let left = left.map_or(String::new(), |n| format!(", {n} uses left"));
+    out.text(&format!("drive {drive} is cleaned with tape {barcode}{left}\n"))
 }
 
 /// Takes a drive out of service, or back into it, and says so.

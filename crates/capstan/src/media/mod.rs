@@ -33,35 +33,13 @@ use crate::work::{copy, restore, stage};
 /// Runs `media`.
 pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
     match command {
-        MediaCommand::List { pool, json } => {
-            let list = home::open(global)?.media_list(pool.as_deref())?;
-            let mut out = Output::new();
-            if *json {
-                JsonList::all(&mut out, "media", &list, json_of)?;
-            } else {
-                out.text(&lines(&list))?;
-            }
-            out.finish()?;
-        }
+        MediaCommand::List { pool, json } => list(global, pool.as_deref(), *json)?,
         MediaCommand::Show { medium, json } => {
             let cell = home::open(global)?;
             let info = cell.media_show(medium)?;
             show(&info, cell.array_at_hand(&info.medium).as_ref(), *json)?;
         }
-        MediaCommand::Init(args) => {
-            let wanted = Initialise {
-                label: args.label.clone(),
-                pool: args.pool.clone(),
-                set: None,
-                block_size: args.block_size,
-                new_medium: args.new_medium,
-            };
-            let cell = home::open(global)?;
-            if let Some(barcodes) = &args.barcodes {
-                return init_many(&cell, args, barcodes, &wanted);
-            }
-            print(&cell.media_init(&args.device, &wanted)?, args.json)?;
-        }
+        MediaCommand::Init(args) => return init(global, args),
         MediaCommand::Label { medium, label, json } => {
             print(&home::open(global)?.media_label(medium, label)?, *json)?;
         }
@@ -95,22 +73,7 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
         }
         MediaCommand::Retire(args) => return stage::retire(global, args),
         MediaCommand::Adopt { medium, unencrypted, as_new, json } => {
-            let console = Console::new(global)?;
-            let cell = home::open(global)?;
-            if *as_new {
-                let stop = Stop::default();
-                let one = cell.media_adopt_as_new(medium, *unencrypted, &console, &stop)?;
-                return print(&one, *json).map(|()| COMPLETED);
-            }
-            match &cell.media_adopt(medium, *unencrypted, &console)?[..] {
-                media if *json => {
-                    let mut out = Output::new();
-                    JsonList::all(&mut out, "media", media, json_of)?;
-                    out.finish()?;
-                }
-                [one] => print(one, false)?,
-                several => adopted(several)?,
-            }
+            adopt(global, medium, (*unencrypted, *as_new), *json)?;
         }
         MediaCommand::Protect(args) => return protect::protect_medium(global, args),
         MediaCommand::Copy { medium, target } => {
@@ -138,6 +101,59 @@ pub fn run(global: &Global, command: &MediaCommand) -> Result<u8, Failure> {
             });
         }
     }
+    Ok(COMPLETED)
+}
+
+/// Lists the media of a pool, or all.
+fn list(global: &Global, pool: Option<&str>, json: bool) -> Result<(), Failure> {
+    let list = home::open(global)?.media_list(pool)?;
+    let mut out = Output::new();
+    if json {
+        JsonList::all(&mut out, "media", &list, json_of)?;
+    } else {
+        out.text(&lines(&list))?;
+    }
+    out.finish()
+}
+
+/// Makes media of another cell, or of a copied home, those of this one.
+fn adopt(
+    global: &Global,
+    medium: &str,
+    (unencrypted, as_new): (bool, bool),
+    json: bool,
+) -> Result<(), Failure> {
+    let console = Console::new(global)?;
+    let cell = home::open(global)?;
+    if as_new {
+        let one = cell.media_adopt_as_new(medium, unencrypted, &console, &Stop::default())?;
+        return print(&one, json);
+    }
+    match &cell.media_adopt(medium, unencrypted, &console)?[..] {
+        media if json => {
+            let mut out = Output::new();
+            JsonList::all(&mut out, "media", media, json_of)?;
+            out.finish()
+        }
+        [one] => print(one, false),
+        several => adopted(several),
+    }
+}
+
+/// Makes a medium, or several of the tapes of a library.
+fn init(global: &Global, args: &InitArgs) -> Result<u8, Failure> {
+    let wanted = Initialise {
+        label: args.label.clone(),
+        pool: args.pool.clone(),
+        set: None,
+        block_size: args.block_size,
+        new_medium: args.new_medium,
+    };
+    let cell = home::open(global)?;
+    if let Some(barcodes) = &args.barcodes {
+        return init_many(&cell, args, barcodes, &wanted);
+    }
+    print(&cell.media_init(&args.device, &wanted)?, args.json)?;
     Ok(COMPLETED)
 }
 

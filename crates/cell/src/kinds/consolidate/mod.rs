@@ -12,6 +12,7 @@
 
 mod frames;
 mod live;
+mod next_medium;
 mod pass;
 mod referred;
 mod rows;
@@ -24,9 +25,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::message::Code;
 use capstan_format::id::VersionId;
+use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{Follows, StreamNames};
 use capstan_idb::Version;
 
+use self::next_medium::NextMedia;
 use self::run::Run;
 use self::target::NO_ROOM;
 pub(crate) use self::target::To;
@@ -37,14 +40,14 @@ use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::kinds::backup::joined;
 use crate::kinds::copy::lacking;
-use crate::media::{WriteFailure, refuse_new_medium_of};
+use crate::media::refuse_new_medium_of;
 use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{ConsolidateRequest, VersionName};
 use crate::session::{SessionLog, writes_versions};
 use crate::supply::Wanted;
-use crate::supply::unfit::{IS_READ, PassedOver, Why};
+use crate::supply::unfit::{IS_READ, PassedOver};
 
 /// A consolidation that came to its end.
 pub(crate) struct Consolidated {
@@ -52,8 +55,8 @@ pub(crate) struct Consolidated {
     pub version: VersionId,
 }
 
-/// So many media that fail are not the media's fault.
-const FAILURES: usize = 3;
+/// What is made is encrypted with.
+type Keys = (SessionKeys, KeyRecord);
 
 impl Cell {
     /// Makes a full of a version and what it builds on.
@@ -125,33 +128,7 @@ impl Cell {
         // Through all that it takes: sessions that go on with each other have views of their own.
         let _reading = self.hold_version(source.id)?;
         self.tidy(source, &log, observer, stop)?;
-        if let Some(why) = self.lost_of(source.id)? {
-            return Err(CellError::BadInput(format!(
-                "that version of '{name}' is not whole, and no full is made of it: {why}; name another version"
-            )));
-        }
-        let mut view = VersionView::open(self, source.id)?;
-        self.add_keys(&mut view, false)?;
-        self.open_drive_keys(&view)?;
-        // What is sealed stays sealed.
-        let keys = match wanted.by_drive {
-            ByDrive::Yes if !view.encrypted => None,
-            _ => self.session_keys(&log)?,
-        };
-        if view.encrypted && keys.is_none() {
-            return Err(CellError::BadInput(format!(
-                "'{name}' is encrypted, and there is no key ring in {} to encrypt what is made of it; take it over with \
-                 `capstan key import`",
-                self.home.display()
-            )));
-        }
-        self.refuse_sets(to.pool.as_deref(), &to.device, "consolidated")?;
-        if to.pool.is_none() && to.device.keeps_nothing() {
-            return Err(CellError::BadInput(
-                "the null device keeps nothing to restore from; name a directory".to_owned(),
-            ));
-        }
-        view.require_all_media()?;
+        let (mut view, keys) = self.to_consolidate(source, name, to, wanted.by_drive, &log)?;
         let written = self.libraries_written(&to.device, to.pool.as_deref())?;
         let to_bring =
             VersionView::bring_beside(std::slice::from_mut(&mut view), &written, &|_, _| true)?;
@@ -164,7 +141,8 @@ impl Cell {
         passed.extend(to.but.map(|id| (id, NO_ROOM.into())));
         let mut member = self.open_to(to, wanted, &passed, observer)?;
         self.warn_in_clear(&member.medium, [&view], name, &log)?;
-        let going_on = Wanted { by_drive: wanted.by_drive.going_on(&member.medium), ..*wanted };
+        let by_drive = wanted.by_drive.going_on(&member.medium);
+        let mut media = NextMedia::new(Wanted { by_drive, ..*wanted }, passed);
         let object = self.idb.object(source.object)?;
         let mut run = Run {
             cell: self,
@@ -185,49 +163,22 @@ impl Cell {
             bytes: view.segments.iter().map(|place| place.bytes).sum(),
         };
         drop(view);
-        let (mut going, mut earlier, mut failures) = (None, None, 0);
+        let (mut going, mut earlier) = (None, None);
         let mut on = run.session(None)?;
         // Between two sessions that go on with each other it is of none that runs: what is written is held, or a prune would take it for
         // what nobody goes on with.
         let made = self.hold_versions(&[run.version])?;
         loop {
             let ended = run.write(&on, member, &mut going);
-            let (last, took) = (ended.last.clone(), ended.took);
-            let mut next = None;
-            if let Err(e) = &ended.result {
-                let of = ended.failure().map_or(WriteFailure::Other, WriteFailure::of);
-                let full = of == WriteFailure::Full;
-                self.note_write_failure(last.medium, of)?;
-                let why = (last.medium, Why::ended(full, &chain(e)));
-                passed.push(why.clone());
-                run.supply = run.supply.clone().but([why]);
-                // One that got full is no failure, unless it took nothing at all.
-                failures += usize::from(!(full && took));
-                let may = full || of.is_of_medium();
-                let goes_on = may && failures < FAILURES && !stop.0.load(Relaxed);
-                next = (goes_on && !run.supply.is_none())
-                    .then(|| self.open_to(to, &going_on, &passed, observer));
-                match &next {
-                    Some(Ok(next)) => {
-                        let label = &next.medium.label;
-                        let (code, text) = self.gone_on(full, last.medium, label, &chain(e));
-                        log.say(code, "media agent", &last.label, text);
-                    }
-                    other => {
-                        log.say(Code::DeviceFailed, "cell", name, chain(e));
-                        if let Some(Err(e)) = other {
-                            log.say(Code::DeviceFailed, "cell", name, chain(e));
-                        }
-                    }
-                }
-            }
+            let last = ended.last.clone();
+            let next = media.after(&mut run, &ended, observer)?;
             let failed = ended.result.is_err();
             let mut report = run.end(&on, ended)?;
             if let Some(earlier) = earlier.take() {
                 self.record_went_on(&earlier, &mut report)?;
                 report = joined_parts(earlier, report);
             }
-            if let Some(Ok(mut opened)) = next {
+            if let Some(mut opened) = next {
                 opened.follows = Some(Follows { medium: last.medium, label: last.label });
                 (member, earlier, on) = (opened, Some(report), run.session(Some(&on))?);
                 continue;
@@ -244,6 +195,45 @@ impl Cell {
 }
 
 impl Cell {
+    /// A version of which a full may be made there, open, with the keys of what is made. Refused where it lacks anything.
+    fn to_consolidate(
+        &self,
+        source: &Version,
+        name: &str,
+        to: &To,
+        by_drive: ByDrive,
+        log: &SessionLog<'_>,
+    ) -> Result<(VersionView<'_>, Option<Keys>)> {
+        if let Some(why) = self.lost_of(source.id)? {
+            return Err(CellError::BadInput(format!(
+                "that version of '{name}' is not whole, and no full is made of it: {why}; name another version"
+            )));
+        }
+        let mut view = VersionView::open(self, source.id)?;
+        self.add_keys(&mut view, false)?;
+        self.open_drive_keys(&view)?;
+        // What is sealed stays sealed.
+        let keys = match by_drive {
+            ByDrive::Yes if !view.encrypted => None,
+            _ => self.session_keys(log)?,
+        };
+        if view.encrypted && keys.is_none() {
+            return Err(CellError::BadInput(format!(
+                "'{name}' is encrypted, and there is no key ring in {} to encrypt what is made of it; take it over with \
+                 `capstan key import`",
+                self.home.display()
+            )));
+        }
+        self.refuse_sets(to.pool.as_deref(), &to.device, "consolidated")?;
+        if to.pool.is_none() && to.device.keeps_nothing() {
+            return Err(CellError::BadInput(
+                "the null device keeps nothing to restore from; name a directory".to_owned(),
+            ));
+        }
+        view.require_all_media()?;
+        Ok((view, keys))
+    }
+
     /// Removes what earlier consolidations of an object left that did not end. Where that cannot be done now, it is the next prune's.
     fn tidy(
         &self,

@@ -25,7 +25,6 @@ use crate::error::Result;
 use crate::keys::records::key_records;
 use crate::kinds::import::found::{Imports, say_sealed};
 use crate::kinds::import::library::Later;
-use crate::kinds::import::removed::is_removed;
 use crate::kinds::skeleton::{SessionRun, add_rates};
 use crate::media::unreadable::lost_header;
 use crate::media::{Taken, shown};
@@ -96,22 +95,8 @@ impl Cell {
         self.is_back(&row, &at)?;
         let label = row.label;
         let mut found = Imports { keys: opened.keys, kept, ..Imports::default() };
-        let mut bytes = 0;
         let numbers = medium.segments()?;
-        for number in numbers.iter().copied() {
-            if stop.0.load(std::sync::atomic::Ordering::Relaxed) {
-                break;
-            }
-            bytes += match self.import_number(&medium, number, &mut found, &log) {
-                Err(_) if is_removed(&medium, number) => 0,
-                // What lies behind it may be sound.
-                Err(e) if e.is_unreadable() => {
-                    self.note_unread(&medium, number, &e, &log)?;
-                    0
-                }
-                bytes => bytes?,
-            };
-        }
+        let bytes = self.import_numbers(&medium, &numbers, &mut found, &log, stop)?;
         found.say_gaps(&log);
         let sessions = std::mem::take(&mut found.sessions);
         say_sealed(&sessions, opened.why, &header.label, &log);
@@ -159,17 +144,7 @@ impl Cell {
                 later.follows.append(&mut found.follows);
                 later.others_media += u64::from(is_others);
             }
-            None => {
-                report.notes.extend(is_others.then(|| {
-                    format!(
-                        "the medium belongs to another cell: `capstan media adopt {}` makes it one of this cell, to \
-                         write to it",
-                        shell_word(device)
-                    )
-                }));
-                self.note_left(&found.follows)?;
-                report.notes.extend(self.wanted_before(&found.follows)?);
-            }
+            None => report.notes.extend(self.notes_of_one(device, is_others, &found.follows)?),
         }
         report.notes.extend(self.unended_on(device, &medium)?);
         report.notes.extend(self.not_whole(torn)?);
@@ -184,6 +159,25 @@ impl Cell {
         log.fill(&self.devices, &mut report);
         session.record_whole(status, None, &report)?;
         Ok(report)
+    }
+
+    /// What is to be noted of a medium that was imported alone.
+    fn notes_of_one(
+        &self,
+        device: &Address,
+        is_others: bool,
+        follows: &[Before],
+    ) -> Result<Vec<String>> {
+        let mut notes = Vec::new();
+        if is_others {
+            notes.push(format!(
+                "the medium belongs to another cell: `capstan media adopt {}` makes it one of this cell, to write to it",
+                shell_word(device)
+            ));
+        }
+        self.note_left(follows)?;
+        notes.extend(self.wanted_before(follows)?);
+        Ok(notes)
     }
 
     /// Records a medium where it was found. What a segment repeats of it, where its header is damaged, may be out of date.

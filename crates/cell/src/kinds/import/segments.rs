@@ -1,6 +1,7 @@
 //! Segments of a medium that are not recorded yet: each with its catalog, and the sessions that wrote it.
 
 use std::io::BufReader;
+use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
@@ -8,7 +9,7 @@ use capstan_format::catalog::{Contents, rebuild};
 use capstan_format::id::SegmentNumber;
 use capstan_format::keys::KeyRecord;
 use capstan_format::record::{SegmentHeader, SessionLabel};
-use capstan_idb::{Segment, Status};
+use capstan_idb::{Segment, Status, StreamPart};
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
 
@@ -19,6 +20,8 @@ use crate::kinds::backup::stream_parts;
 use crate::kinds::import::WITHOUT;
 use crate::kinds::import::completed::completed;
 use crate::kinds::import::found::{Imported, Imports};
+use crate::kinds::import::removed::is_removed;
+use crate::observe::Stop;
 use crate::reading::unread::of_way;
 use crate::session::{SessionLog, now_us};
 use crate::upkeep::media::tape_use::Before;
@@ -66,7 +69,7 @@ impl Cell {
     }
 
     /// Says that something on a medium cannot be read, and records it: nothing is added to that medium.
-    pub(super) fn note_unread(
+    fn note_unread(
         &self,
         medium: &OpenMedium,
         number: SegmentNumber,
@@ -81,8 +84,35 @@ impl Cell {
         Ok(self.idb.put_damage(id, &hurt, now_us())?)
     }
 
+    /// Takes what has these numbers on a medium, until it is stopped. Gives the bytes that they have.
+    pub(super) fn import_numbers(
+        &self,
+        medium: &OpenMedium,
+        numbers: &[SegmentNumber],
+        found: &mut Imports,
+        log: &SessionLog<'_>,
+        stop: &Stop,
+    ) -> Result<u64> {
+        let mut bytes = 0;
+        for number in numbers.iter().copied() {
+            if stop.0.load(Relaxed) {
+                break;
+            }
+            bytes += match self.import_number(medium, number, found, log) {
+                Err(_) if is_removed(medium, number) => 0,
+                // What lies behind it may be sound.
+                Err(e) if e.is_unreadable() => {
+                    self.note_unread(medium, number, &e, log)?;
+                    0
+                }
+                bytes => bytes?,
+            };
+        }
+        Ok(bytes)
+    }
+
     /// Takes what has that number on a medium: a segment, or what was attached to it.
-    pub(super) fn import_number(
+    fn import_number(
         &self,
         medium: &OpenMedium,
         number: SegmentNumber,
@@ -126,6 +156,32 @@ impl Cell {
         Ok(())
     }
 
+    /// Those of these sessions that were not gone on with since; `parts` loses what is of the others.
+    fn not_gone_on(
+        &self,
+        labels: Vec<SessionLabel>,
+        parts: &mut Vec<StreamPart>,
+    ) -> Result<Vec<SessionLabel>> {
+        let mut gone = Vec::new();
+        for label in &labels {
+            if self.was_gone_on_with(label)? {
+                gone.push(label.session);
+                parts.retain(|part| part.version != label.version);
+            }
+        }
+        Ok(labels.into_iter().filter(|label| !gone.contains(&label.session)).collect())
+    }
+
+    /// Records the keys that a segment's header has.
+    fn import_keys_of(&self, header: &SegmentHeader) -> Result<()> {
+        for key in &header.keys {
+            let json = key.to_string();
+            let record = KeyRecord::from_json(json.as_bytes())?;
+            self.idb.import_key(&capstan_idb::KeyRecord { id: record.id(), record: json })?;
+        }
+        Ok(())
+    }
+
     fn import_segment(
         &self,
         medium: &OpenMedium,
@@ -135,23 +191,7 @@ impl Cell {
     ) -> Result<u64> {
         let reader = SegmentReader::open(medium, number)?;
         let what = reader.path().to_owned();
-        // Whether its own catalog says that all is well, and whether it is known where all of it lies, damaged or not.
-        let (mut whole, mut is_complete) = (true, true);
-        let contents = match reader.catalog() {
-            Ok(contents) => contents,
-            Err(e) if of_way(&e).is_some() => return Err(e.into()),
-            Err(e) => {
-                whole = false;
-                let text = format!("{e}; its contents are taken from its streams");
-                log.say(Code::Damaged, "media agent", &what, text);
-                let mut read = scan(&reader)?;
-                let catalog = read.catalog.take();
-                catalog.filter(|c| c.header.is_some() && c.end.is_some()).unwrap_or_else(|| {
-                    is_complete = read.is_complete();
-                    read.contents
-                })
-            }
-        };
+        let Read { contents, whole, is_complete } = read_contents(&reader, &what, log)?;
         let Some(contents) = completed(contents, medium.header(), number) else {
             let text = "nothing of it can be read".to_owned();
             log.say(Code::Damaged, "media agent", &what, text);
@@ -161,33 +201,20 @@ impl Cell {
             return Ok(reader.len()?);
         };
         found.take_spans(&what.as_str().into(), header, end);
-        let Imports { sessions, keys, follows, but_gone_on, .. } = found;
-        let label = header.session.clone();
-        let mut labels = labels_of(header, &contents);
         let mut parts = stream_parts(end.segment, &end.streams);
-        if *but_gone_on {
-            let mut gone = Vec::new();
-            for label in &labels {
-                if self.was_gone_on_with(label)? {
-                    gone.push(label.session);
-                    parts.retain(|part| part.version != label.version);
-                }
-            }
-            labels.retain(|label| !gone.contains(&label.session));
-            if labels.is_empty() {
-                return Ok(reader.len()?);
-            }
+        let labels = labels_of(header, &contents);
+        let labels = if found.but_gone_on { self.not_gone_on(labels, &mut parts)? } else { labels };
+        if labels.is_empty() {
+            return Ok(reader.len()?);
         }
+        let Imports { sessions, keys, follows, .. } = found;
+        let label = header.session.clone();
         follows.extend(header.follows.clone().map(|medium| Before {
             session: label.session,
             medium,
             at_us: header.written_us,
         }));
-        for key in &header.keys {
-            let json = key.to_string();
-            let record = KeyRecord::from_json(json.as_bytes())?;
-            self.idb.import_key(&capstan_idb::KeyRecord { id: record.id(), record: json })?;
-        }
+        self.import_keys_of(header)?;
         for label in labels {
             let at = sessions.iter().position(|s| s.label.session == label.session);
             let at = at.unwrap_or_else(|| {
@@ -227,6 +254,32 @@ impl Cell {
         }
         Ok(reader.len()?)
     }
+}
+
+/// What a segment says of itself.
+struct Read {
+    contents: Contents,
+    /// Whether its own catalog says that all is well.
+    whole: bool,
+    /// Whether it is known where all of it lies, damaged or not.
+    is_complete: bool,
+}
+
+/// Reads a segment's catalog; where that is damaged, its streams.
+fn read_contents(reader: &SegmentReader, what: &str, log: &SessionLog<'_>) -> Result<Read> {
+    let e = match reader.catalog() {
+        Ok(contents) => return Ok(Read { contents, whole: true, is_complete: true }),
+        Err(e) if of_way(&e).is_some() => return Err(e.into()),
+        Err(e) => e,
+    };
+    let text = format!("{e}; its contents are taken from its streams");
+    log.say(Code::Damaged, "media agent", what, text);
+    let mut read = scan(reader)?;
+    let catalog = read.catalog.take().filter(|c| c.header.is_some() && c.end.is_some());
+    Ok(match catalog {
+        Some(contents) => Read { contents, whole: false, is_complete: true },
+        None => Read { is_complete: read.is_complete(), contents: read.contents, whole: false },
+    })
 }
 
 /// The sessions that wrote a segment, first the one that its header names. Those of which a consolidation passed frames on did not.

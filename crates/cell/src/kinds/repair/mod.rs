@@ -121,30 +121,10 @@ impl Cell {
             self.refuse_read(row.id)?;
             self.record_all_unknown(&medium)?;
         }
-        let given_up = self.given_up()?;
-        let mut versions = Vec::new();
-        for id in self.idb.versions_on_medium(row.id)? {
-            versions.extend(self.idb.version(id)?.filter(|v| !given_up.contains(&v.id)));
-        }
-        versions.sort_by_key(|v: &Version| (v.created_us, v.id));
-        if let Some(running) = versions.iter().find(|v| v.status == Status::Running) {
-            return Err(CellError::BadInput(format!(
-                "a session that runs writes version {} to medium '{}'; repair it when that is done",
-                running.id.short(),
-                row.label
-            )));
-        }
+        let versions = self.versions_to_mend(&row)?;
         let ids: Vec<_> = versions.iter().map(|v| v.id).collect();
         let reading = self.hold_versions(&ids)?;
-        let source = |id: MediumId| id == row.id || from.as_ref().is_none_or(|from| from.id == id);
-        let mut views = Vec::new();
-        for version in &versions {
-            let mut view = VersionView::open_alone(self, version.clone())?;
-            view.keep_places(&source);
-            self.open_drive_keys(&view)?;
-            views.push(view);
-        }
-        nearest_first(self, &mut views)?;
+        let mut views = self.views_to_mend(&versions, row.id, from.as_ref().map(|from| from.id))?;
         let lacking = self.lacking_as_changed(&medium)?;
         let repair = Repair {
             cell: self,
@@ -183,10 +163,11 @@ impl Cell {
         if stop.0.load(Relaxed) {
             log.stopped(&repair.row.label);
         }
-        let status = match stop.0.load(Relaxed) {
+        let stopped = stop.0.load(Relaxed);
+        let status = match log.error_count() > 0 || degraded {
             _ if outcome.failed => Status::Failed,
-            true => Status::Incomplete,
-            false if log.error_count() > 0 || degraded => Status::CompletedWithErrors,
+            _ if stopped => Status::Incomplete,
+            true => Status::CompletedWithErrors,
             false => Status::Completed,
         };
         let moved = Moved {
@@ -196,6 +177,44 @@ impl Cell {
         };
         moved.fill(&mut report, &repair.meters, None);
         repair.end(outcome.session, status, report)
+    }
+
+    /// The versions of which something is on a medium, without those that were given up, the oldest first. Refused while one is being
+    /// written there.
+    fn versions_to_mend(&self, row: &Medium) -> Result<Vec<Version>> {
+        let given_up = self.given_up()?;
+        let mut versions = Vec::new();
+        for id in self.idb.versions_on_medium(row.id)? {
+            versions.extend(self.idb.version(id)?.filter(|v| !given_up.contains(&v.id)));
+        }
+        versions.sort_by_key(|v: &Version| (v.created_us, v.id));
+        match versions.iter().find(|v| v.status == Status::Running) {
+            Some(running) => Err(CellError::BadInput(format!(
+                "a session that runs writes version {} to medium '{}'; repair it when that is done",
+                running.id.short(),
+                row.label
+            ))),
+            None => Ok(versions),
+        }
+    }
+
+    /// Those versions, open, with their places on that medium and on the one to take from, where one is named.
+    fn views_to_mend(
+        &self,
+        versions: &[Version],
+        row: MediumId,
+        from: Option<MediumId>,
+    ) -> Result<Vec<VersionView<'_>>> {
+        let source = |id: MediumId| id == row || from.is_none_or(|from| from == id);
+        let mut views = Vec::new();
+        for version in versions {
+            let mut view = VersionView::open_alone(self, version.clone())?;
+            view.keep_places(&source);
+            self.open_drive_keys(&view)?;
+            views.push(view);
+        }
+        nearest_first(self, &mut views)?;
+        Ok(views)
     }
 }
 

@@ -55,14 +55,7 @@ impl Cell {
         self.sound_pages()?;
         let sources = self.stage_sources(&request.source)?;
         self.refuse_stage_to(request, &sources)?;
-        for source in &sources.media {
-            if let Err(why) = &source.locks
-                && self.idb.holdings(source.row.id)?.segments > 0
-            {
-                let text = format!("nothing of it is staged: {why}");
-                log.say(Code::Missing, "media agent", &source.row.label, text);
-            }
-        }
+        self.say_left_out(&sources, &log)?;
         let target = Target::foreseen(self, request);
         self.end_dead_leases(&log, stop)?;
         let mut candidates = self.stage_candidates(&sources, target.as_ref())?;
@@ -77,13 +70,7 @@ impl Cell {
                 away if away < sources.media.len() => Status::CompletedWithErrors,
                 _ => Status::Failed,
             };
-            let mut report = Report {
-                // It is not on record.
-                session: String::new(),
-                staged: Some(staged),
-                ..session.report(&sources.name, status)
-            };
-            report.notes.extend(nothing.then(|| "there is nothing to stage".to_owned()));
+            let mut report = not_staged(session.report(&sources.name, status), staged, nothing);
             log.fill(&self.devices, &mut report);
             return Ok(report);
         }
@@ -141,6 +128,19 @@ impl Cell {
         self.back_up_idb(&request.device, progress.last.as_slice(), &log, &mut report);
         self.retire_poor_tapes(&mut report, observer, stop);
         Ok(report)
+    }
+
+    /// Says of which sources nothing is staged, as their locks cannot be read.
+    fn say_left_out(&self, sources: &Sources, log: &SessionLog<'_>) -> Result<()> {
+        for source in &sources.media {
+            if let Err(why) = &source.locks
+                && self.idb.holdings(source.row.id)?.segments > 0
+            {
+                let text = format!("nothing of it is staged: {why}");
+                log.say(Code::Missing, "media agent", &source.row.label, text);
+            }
+        }
+        Ok(())
     }
 
     /// Copies what is not on the target yet; a pool has further media where one fails.
@@ -243,3 +243,10 @@ const STAGE: &str = "stage";
 
 /// By version, why something of it is not given back.
 type Reasons = HashMap<VersionId, String>;
+
+/// The report of a session that copied nothing, and is not on record.
+fn not_staged(of: Report, staged: Staged, nothing: bool) -> Report {
+    let mut report = Report { session: String::new(), staged: Some(staged), ..of };
+    report.notes.extend(nothing.then(|| "there is nothing to stage".to_owned()));
+    report
+}

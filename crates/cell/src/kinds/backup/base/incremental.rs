@@ -42,6 +42,18 @@ struct Apart {
     is_own: bool,
 }
 
+/// What a backup that was asked for no level builds on.
+enum Beside<'v> {
+    /// That version.
+    Builds(&'v Version),
+    /// None: all that is kept with it goes before it.
+    Slower,
+    /// None: they lie elsewhere, as that says.
+    Apart(String),
+}
+
+const SLOWER_SET: &str = "this is a full backup: nothing lies on media of a slower rotation set that are kept for longer than it";
+
 impl Cell {
     /// Whether a backup ended before it committed anything.
     fn has_nothing(&self, version: &Version) -> Result<bool> {
@@ -82,14 +94,8 @@ impl Cell {
             log.say(Code::NoBase, "cell", &object.name, text);
         };
         let Some(base) = versions.iter().find(|v| is_base(v, level)) else {
-            // One that failed said so then: what the next one did instead, maybe at once, surprises nobody.
-            let mut is_first = true;
-            for version in &versions {
-                is_first &= matches!(version.status, Status::Failed | Status::Running)
-                    || self.has_nothing(version)?;
-            }
-            match (is_first, asked) {
-                // The first, or one after all were given up.
+            // The first, or one after all were given up, surprises nobody who asked for no level.
+            match (self.is_first(&versions)?, asked) {
                 (true, None) => {}
                 (true, Some(_)) => {
                     let text = format!(
@@ -103,40 +109,23 @@ impl Cell {
             }
             return Ok(None);
         };
-        let mut base = base;
-        if asked.is_none() {
-            let mut candidates = versions.iter().filter(|v| is_base(v, level)).take(CANDIDATES);
-            let mut is_near = false;
-            let seats = self.seats()?;
-            let together = candidates.find(|version| {
-                // Why it cannot be looked at is why it cannot be built on.
-                let is_together =
-                    self.apart(version.id, media).map_or(true, |apart| apart.labels.is_empty());
-                is_near |= is_together;
-                is_together && !self.goes_before(&seats, version.id, media).unwrap_or(false)
-            });
-            let Some(together) = together else {
-                if is_near {
-                    notes.push(
-                        "this is a full backup: nothing lies on media of a slower rotation set that are kept for longer than it"
-                            .to_owned(),
-                    );
-                    return Ok(None);
+        let base = match asked {
+            Some(_) => base,
+            None => {
+                let candidates = versions.iter().filter(|v| is_base(v, level)).take(CANDIDATES);
+                match self.base_beside(candidates, base, media)? {
+                    Beside::Builds(base) => base,
+                    Beside::Slower => {
+                        notes.push(SLOWER_SET.to_owned());
+                        return Ok(None);
+                    }
+                    Beside::Apart(why) => {
+                        full(&why);
+                        return Ok(None);
+                    }
                 }
-                let Apart { labels, is_own } = self.apart(base.id, media)?;
-                full(&format!(
-                    "{} {}, and this one is to be enough by itself; --incr builds on that all the same",
-                    if is_own {
-                        "the last version lies on"
-                    } else {
-                        "the last version builds on what lies on"
-                    },
-                    labels.join(", ")
-                ));
-                return Ok(None);
-            };
-            base = together;
-        }
+            }
+        };
         let opened = match self.lost_of(base.id)? {
             Some(why) => Err(CellError::BadInput(format!("the last version is not whole: {why}"))),
             None => self.open_base(base),
@@ -177,6 +166,51 @@ impl Cell {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether none of an object's versions, newest first, is one that a backup could go by. One that failed said so then: what the
+    /// next one did instead, maybe at once, surprises nobody.
+    fn is_first(&self, versions: &[Version]) -> Result<bool> {
+        for version in versions {
+            let is_none = matches!(version.status, Status::Failed | Status::Running);
+            if !is_none && !self.has_nothing(version)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The first of these versions that is kept with what is written to these media, and as long. `last` is the first of all.
+    fn base_beside<'v>(
+        &self,
+        mut candidates: impl Iterator<Item = &'v Version>,
+        last: &Version,
+        media: &[MediumId],
+    ) -> Result<Beside<'v>> {
+        let mut is_near = false;
+        let seats = self.seats()?;
+        let together = candidates.find(|version| {
+            // Why it cannot be looked at is why it cannot be built on.
+            let is_together =
+                self.apart(version.id, media).map_or(true, |apart| apart.labels.is_empty());
+            is_near |= is_together;
+            is_together && !self.goes_before(&seats, version.id, media).unwrap_or(false)
+        });
+        Ok(match together {
+            Some(base) => Beside::Builds(base),
+            None if is_near => Beside::Slower,
+            None => {
+                let Apart { labels, is_own } = self.apart(last.id, media)?;
+                let lies = match is_own {
+                    true => "the last version lies on",
+                    false => "the last version builds on what lies on",
+                };
+                Beside::Apart(format!(
+                    "{lies} {}, and this one is to be enough by itself; --incr builds on that all the same",
+                    labels.join(", ")
+                ))
+            }
+        })
     }
 
     /// What a report says of a backup that is full because the names of the last one do not open.

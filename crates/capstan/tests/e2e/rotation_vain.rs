@@ -1,10 +1,13 @@
 //! Backups of which nothing was committed hold no tape of a rotation set.
 
+use std::process::Stdio;
+
 use capstan_tape::vtl::library::Library;
 use serde_json::Value;
 
 use crate::rotation::Nights;
 use crate::rotation_faults::{day, office};
+use crate::support::wait_for;
 
 /// Nights to three daily and two weekly tapes, with something on a daily night: on the next Sunday but one the first weekly tape is written
 /// anew, as in each rotation.
@@ -53,6 +56,27 @@ fn a_night_whose_tape_failed_before_anything_was_committed_holds_no_weekly_tape(
 fn an_incremental_to_the_null_device_holds_no_weekly_tape() {
     weekly_tapes_come_round(|nights| {
         nights.run(day(9), 12, "backup data --to null: --name office --incr").ok();
+        nights.night(day(9));
+    });
+}
+
+#[test]
+fn a_restore_that_was_killed_holds_no_weekly_tape() {
+    weekly_tapes_come_round(|nights| {
+        let tape = nights.media[&day(8)][0].clone();
+        nights.run(day(9), 8, &format!("library export vtape:lib {tape}")).ok();
+        nights.run(day(9), 8, &format!("vtl take lib {tape}")).ok();
+        let mut command = nights.lab.command();
+        command.args(["restore", "office", "--into", "out"]).env("CAPSTAN_TAPE_WAIT", "300s");
+        let mut waiting = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_for("the version to be read", || {
+            let kept = nights.run(day(9), 8, "prune --dry-run").stdout.clone();
+            kept.contains("read by process")
+        });
+        waiting.kill().unwrap();
+        waiting.wait().unwrap();
+        nights.run(day(9), 8, &format!("vtl insert lib {tape}")).ok();
+        nights.run(day(9), 8, "library import vtape:lib").ok();
         nights.night(day(9));
     });
 }

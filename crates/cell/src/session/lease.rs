@@ -4,7 +4,7 @@
 //! A process that can be seen has what it holds as long as it is there, also while it is stopped. Of another, whoever would remove
 //! something watches by his own clock that it says for as long as a lease is given that it is there: clocks differ.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, VersionId};
-use capstan_idb::{Idb, IdbError, Reader};
+use capstan_idb::{Idb, IdbError, PruneRow, Reader};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -151,6 +151,23 @@ impl Cell {
             log.say(Code::IsRead, "cell", &reader.host, text);
         };
         Ok(end_dead(&self.idb, TERMS, &mut tell, &|| stop.0.load(Relaxed))?)
+    }
+
+    /// All versions, as [`Idb::prune_rows`] has them. Processes that are seen to be gone read none of them: a killed one says no more that
+    /// it is done. Nothing is waited for.
+    pub(crate) fn rows_of_the_living(&self) -> Result<Vec<PruneRow>> {
+        let mut rows = self.idb.prune_rows()?;
+        if rows.iter().all(|row| row.readers.is_empty()) {
+            return Ok(rows);
+        }
+        let shared = self.idb.is_on_server();
+        let is_gone = |r: &Reader| look_at(r.pid, &r.place, &r.started, shared) == Sight::Gone;
+        let there: HashSet<String> =
+            self.idb.readers()?.iter().filter(|r| !is_gone(r)).map(Reader::who).collect();
+        for row in &mut rows {
+            row.readers.retain(|who| there.contains(who));
+        }
+        Ok(rows)
     }
 
     /// Refuses to give up what a medium has while somebody reads it.

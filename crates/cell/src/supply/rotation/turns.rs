@@ -69,7 +69,7 @@ fn in_order(media: &[InTurn]) -> Vec<MediumId> {
 impl Cell {
     /// What decides on media beside the protection of each version.
     pub(crate) fn lasts(&self, keeps: &Keeps) -> Result<Lasts> {
-        let rows = self.idb.prune_rows()?;
+        let rows = self.rows_of_the_living()?;
         let by_id: HashMap<VersionId, &PruneRow> =
             rows.iter().map(|row| (row.version.id, row)).collect();
         let (pools, sets) = (self.rotating()?, self.media_of_sets()?);

@@ -1,6 +1,6 @@
 //! Media whose tapes are write-protected, found so when they were to be written.
 //!
-//! Two things are recorded. That the tape is passed over holds as long as it lies where it lay then ([`crate::supply::seen`]): whoever
+//! Two things are recorded. That the tape is passed over holds as long as it lies where it lay then ([`crate::supply::tapes::seen`]): whoever
 //! moves its tab takes it out for that. That it is write-protected stays on record until a drive says that it is not.
 
 use capstan_address::{LibraryName, TapeAddress};

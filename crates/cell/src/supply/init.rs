@@ -11,8 +11,8 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::{BLOCK_SIZE, MediumInfo, shown};
 use crate::session::waited::patiently;
-use crate::supply::label_rule::LabelRule;
 use crate::supply::labels::check_text_of_label;
+use crate::supply::labels::rule::LabelRule;
 
 /// A medium to make.
 #[derive(Debug, Clone, Default)]

@@ -1,23 +1,13 @@
 //! Which medium a session writes: pools, tapes of libraries, arrays of tapes, blank ones, and the next when one is full.
 
-pub(crate) mod allocate;
-pub(crate) mod by_hand;
 pub mod enough_drives;
-mod held_up;
 pub(crate) mod init;
-pub(crate) mod label_rule;
 pub(crate) mod labels;
 pub(crate) mod media_changes;
 pub(crate) mod pools;
-pub(crate) mod queue;
 pub(crate) mod rotation;
-pub(crate) mod scratch;
-mod seat;
-pub(crate) mod seen;
-pub(crate) mod tape_arrays;
 pub(crate) mod tapes;
 pub(crate) mod unfit;
-pub(crate) mod usable;
 
 use crate::drives::drive_key::ByDrive;
 

@@ -15,8 +15,8 @@ use crate::observe::Observer;
 use crate::reading::version::VersionView;
 use crate::request::{ConsolidateRequest, Turn};
 use crate::supply::Wanted;
-use crate::supply::by_hand::Choice;
 use crate::supply::tapes::Supply;
+use crate::supply::tapes::by_hand::Choice;
 use crate::supply::unfit::{IS_READ, PassedOver, why_passed};
 
 /// Where it goes.

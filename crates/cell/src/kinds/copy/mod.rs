@@ -37,8 +37,8 @@ use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};
 use crate::session::SessionLog;
 use crate::supply::Wanted;
-use crate::supply::by_hand::Choice;
 use crate::supply::tapes::Supply;
+use crate::supply::tapes::by_hand::Choice;
 use crate::supply::unfit::PassedOver;
 use crate::versions::protect::say_not_locked;
 

@@ -17,7 +17,7 @@ use crate::media::libraries::libraries_of;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{SessionLog, now_us, rfc3339};
-use crate::supply::tape_arrays::is_of_libraries;
+use crate::supply::tapes::arrays::is_of_libraries;
 use crate::upkeep::media::tape_use::Before;
 
 /// What is to be said of all media that are imported together.

@@ -10,8 +10,8 @@ use crate::error::{CellError, Result};
 use crate::media::exchanged::Looked;
 use crate::request::StageRequest;
 use crate::supply::Wanted;
-use crate::supply::by_hand::Choice;
-use crate::supply::queue::Queue;
+use crate::supply::pools::queue::Queue;
+use crate::supply::tapes::by_hand::Choice;
 use crate::supply::unfit::{IS_COPIED, PassedOver, why_next};
 
 impl Cell {

@@ -10,8 +10,8 @@ use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::media::{Kept, MediumInfo};
 use crate::request::Turn;
-use crate::supply::allocate::{Ask, set_of};
-use crate::supply::seat::has_seat;
+use crate::supply::pools::allocate::{Ask, set_of};
+use crate::supply::pools::seat::has_seat;
 
 /// Within so many days the turn of each set comes.
 const DAYS: usize = 62;

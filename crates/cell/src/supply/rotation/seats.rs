@@ -14,7 +14,7 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::MediumInfo;
 use crate::request::Turn;
-use crate::supply::seat::has_seat;
+use crate::supply::pools::seat::has_seat;
 
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;

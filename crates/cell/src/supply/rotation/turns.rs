@@ -28,11 +28,11 @@ use crate::media::{Holds, Keeps, Lasts, is_worm};
 use crate::reading::version::VersionView;
 use crate::request::Turn;
 use crate::session::now_us;
-use crate::supply::allocate::{Ask, local_date, set_of, was_written};
+use crate::supply::pools::allocate::{Ask, local_date, set_of, was_written};
+use crate::supply::pools::seat::takes_turns;
 use crate::supply::rotation::nights::set_turns;
 use crate::supply::rotation::past_turns::{MediaOfSets, OfSet, SetName};
 use crate::supply::rotation::seats::Seats;
-use crate::supply::seat::takes_turns;
 
 /// By medium, versions.
 type Needs = HashMap<MediumId, HashSet<VersionId>>;

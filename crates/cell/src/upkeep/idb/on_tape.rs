@@ -18,7 +18,7 @@ use crate::error::{CellError, Result, chain};
 use crate::keys::keyring::Secrets;
 use crate::media::libraries::libraries_of;
 use crate::session::{SessionLog, rfc3339};
-use crate::supply::tape_arrays::is_of_libraries;
+use crate::supply::tapes::arrays::is_of_libraries;
 use crate::supply::tapes::barcodes;
 
 /// So many of the last numbers of a tape are looked at first: a session ends with a backup of the database.

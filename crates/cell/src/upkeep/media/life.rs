@@ -15,7 +15,7 @@ use crate::media::{MediumInfo, WriteFailure, check_location, shown};
 use crate::session::now_us;
 use crate::session::waited::patiently;
 use crate::supply::init::Initialise;
-use crate::supply::label_rule::LabelRule;
+use crate::supply::labels::rule::LabelRule;
 use crate::supply::labels::{TAKEN, no_label};
 
 /// So many versions that must stay are named, others are counted.

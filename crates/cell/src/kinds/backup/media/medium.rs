@@ -26,8 +26,8 @@ use crate::request::BackupRequest;
 use crate::session::waited::is_ours;
 use crate::session::{SessionLog, now_us};
 use crate::supply::Wanted;
-use crate::supply::by_hand::Choice;
-use crate::supply::tape_arrays::is_of_libraries;
+use crate::supply::tapes::arrays::is_of_libraries;
+use crate::supply::tapes::by_hand::Choice;
 use crate::supply::unfit::PassedOver;
 
 impl Cell {

@@ -21,7 +21,7 @@ use crate::media::exchanged::Looked;
 use crate::observe::{Observer, Silent, Stop};
 use crate::report::Report;
 use crate::request::{BackupRequest, Source, Turn};
-use crate::supply::queue::Queue;
+use crate::supply::pools::queue::Queue;
 use crate::supply::unfit::{FAILURES, IS_FULL, PassedOver, Why, a_few, why_next, why_passed};
 
 /// Backups to the media of a pool or library.

@@ -5,20 +5,20 @@ use capstan_idb::Management;
 use crate::media::{Condition, MediumInfo, is_worm};
 
 /// Whether a medium of a set takes turns. `failed` is one that holds nothing, and to which writing failed.
-pub(super) fn takes_turns(of: &Management, condition: Condition, failed: bool) -> bool {
+pub(in crate::supply) fn takes_turns(of: &Management, condition: Condition, failed: bool) -> bool {
     let is_sound = of.retired_us.or(of.changed_us).or(of.damaged_us).is_none();
     is_sound && !of.is_other_cells() && condition != Condition::Poor && !failed
 }
 
 /// The same of a medium that was looked at.
-pub(super) fn has_seat(m: &MediumInfo) -> bool {
+pub(in crate::supply) fn has_seat(m: &MediumInfo) -> bool {
     let failed = has_failed(m);
     let may_be_written = m.protected_us.is_none() && !is_worm(&m.medium);
     takes_turns(&m.management, m.condition, failed) && !m.foreign && may_be_written
 }
 
 /// Whether it holds nothing, and writing to it failed.
-pub(super) fn has_failed(m: &MediumInfo) -> bool {
+pub(in crate::supply) fn has_failed(m: &MediumInfo) -> bool {
     m.management.errors > 0 && m.holdings.segments == 0
 }
 

@@ -10,7 +10,7 @@ use crate::error::{CellError, Result, chain};
 use crate::media::MediumInfo;
 use crate::media::libraries::libraries_of;
 use crate::supply::init::Initialise;
-use crate::supply::label_rule::LabelRule;
+use crate::supply::labels::rule::LabelRule;
 use crate::supply::tapes::Candidate;
 use crate::supply::unfit::Unfit;
 
@@ -245,7 +245,7 @@ impl Cell {
                 // What could not be remembered is found again.
                 let seen = self.remember_unfit(&tape, &e).ok().flatten();
                 Made::Failed(
-                    seen.and_then(|seen| crate::supply::seen::why_not(&seen))
+                    seen.and_then(|seen| crate::supply::tapes::seen::why_not(&seen))
                         .unwrap_or_else(|| chain(&e)),
                 )
             }

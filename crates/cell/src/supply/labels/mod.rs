@@ -1,5 +1,7 @@
 //! Labels of media: which can be given.
 
+pub(crate) mod rule;
+
 use capstan_address::Address;
 
 use crate::Cell;

@@ -8,14 +8,14 @@ use crate::Cell;
 use crate::error::Result;
 use crate::media::{Holds, Keeps, MediumInfo};
 use crate::session::now_us;
-use crate::supply::usable::HOLDS;
+use crate::supply::pools::usable::HOLDS;
 
 /// So many versions are named of each medium.
 const NAMED: usize = 2;
 
 /// What is said of media of a set that are not taken, and what helps.
 #[derive(Debug, Default)]
-pub(super) struct HeldUp {
+pub(in crate::supply) struct HeldUp {
     /// What is said of each medium further, behind why it is not taken.
     pub said: Vec<String>,
     /// What makes the first of them usable whose turn has come.
@@ -26,7 +26,7 @@ pub(super) struct HeldUp {
 
 impl Cell {
     /// What keeps these media of a set, each with why it is not taken.
-    pub(super) fn held_up(
+    pub(in crate::supply) fn held_up(
         &self,
         pool: &str,
         set: RotationSet,

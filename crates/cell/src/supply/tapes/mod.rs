@@ -1,9 +1,14 @@
-//! Which tape of a library a session takes, and where it goes on when that is full. Of arrays of tapes [`crate::supply::tape_arrays`] says it.
+//! Which tape of a library a session takes, and where it goes on when that is full. Of arrays of tapes [`crate::supply::tapes::arrays`] says it.
 //!
 //! A session that names a library and no tape gets, in this order: a tape of this cell that takes more, the one written
 //! last; a free one of this cell; one that is blank: first those that were seen to be. What was seen not to be is not loaded again
-//! ([`crate::supply::seen`]). Tapes that are in a pool are the pool's; foreign tapes, and tapes that hold
+//! ([`crate::supply::tapes::seen`]). Tapes that are in a pool are the pool's; foreign tapes, and tapes that hold
 //! anything that is not known, are left alone.
+
+pub(crate) mod arrays;
+pub(crate) mod by_hand;
+pub(crate) mod scratch;
+pub(crate) mod seen;
 
 use std::collections::HashMap;
 
@@ -28,9 +33,9 @@ use crate::media::{MediumInfo, MediumState, WriteFailure};
 use crate::request::Turn;
 use crate::session::now_us;
 use crate::supply::Wanted;
-use crate::supply::by_hand::Choice;
-use crate::supply::queue::{Queue, has_no_drive};
-use crate::supply::seen::why_not;
+use crate::supply::pools::queue::{Queue, has_no_drive};
+use crate::supply::tapes::by_hand::Choice;
+use crate::supply::tapes::seen::why_not;
 use crate::supply::unfit::{IS_FULL, PassedOver, Unfit, Why, why_next, why_passed};
 
 /// Where the media of a session come from.
@@ -239,7 +244,7 @@ impl Cell {
             MediumState::Appendable => (0, -info.holdings.last_order.unwrap_or(0)),
             _ => (1, place as i64),
         };
-        let why = match crate::supply::usable::unusable(info) {
+        let why = match crate::supply::pools::usable::unusable(info) {
             None if info.state == MediumState::Expired => {
                 Some("holds nothing that must stay, and can be recycled".to_owned())
             }

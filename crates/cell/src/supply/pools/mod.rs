@@ -1,13 +1,19 @@
 //! Pools: sets of media with one policy.
 
+pub(crate) mod allocate;
+mod held_up;
+pub(crate) mod queue;
+pub(in crate::supply) mod seat;
+pub(crate) mod usable;
+
 use capstan_engine::message::shell_word;
 use capstan_idb::{Allocation, Pool, RotationSet};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::{MediumInfo, check_location};
-use crate::supply::label_rule::LabelRule;
-use crate::supply::usable::unusable;
+use crate::supply::labels::rule::LabelRule;
+use crate::supply::pools::usable::unusable;
 
 /// The longest name of a pool, in bytes.
 const NAME_MAX: usize = 64;

@@ -23,7 +23,7 @@ use crate::media::libraries::is_of;
 use crate::media::{BLOCK_SIZE, MediumState, label_of, lacking_tapes};
 use crate::observe::Silent;
 use crate::supply::Wanted;
-use crate::supply::queue::has_no_drive;
+use crate::supply::pools::queue::has_no_drive;
 use crate::supply::tapes::Candidate;
 use crate::supply::unfit::{PassedOver, Unfit, why_passed};
 

@@ -13,10 +13,10 @@ use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::shown;
 use crate::request::Turn;
-use crate::supply::queue::OUT_OF_REACH;
-use crate::supply::queue::Queue;
+use crate::supply::pools::queue::OUT_OF_REACH;
+use crate::supply::pools::queue::Queue;
+use crate::supply::pools::usable::unusable;
 use crate::supply::unfit::{PassedOver, why_passed};
-use crate::supply::usable::unusable;
 
 /// Which tapes a session takes.
 #[derive(Debug, Clone, Default)]

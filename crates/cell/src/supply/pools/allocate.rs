@@ -22,11 +22,11 @@ use crate::media::exchanged::Looked;
 use crate::media::{MediumInfo, MediumState, way_to_prove};
 use crate::request::Turn;
 use crate::session::now_us;
-use crate::supply::held_up::HeldUp;
-use crate::supply::queue::has_no_drive;
-use crate::supply::seat::{has_failed, has_seat};
+use crate::supply::pools::held_up::HeldUp;
+use crate::supply::pools::queue::has_no_drive;
+use crate::supply::pools::seat::{has_failed, has_seat};
+use crate::supply::pools::usable::unusable;
 use crate::supply::unfit::{FAILURES, HAS_FAILED, PassedOver, Why, a_few, loses_seat, why_next};
-use crate::supply::usable::unusable;
 
 /// The rank of a medium: less is taken first.
 type Rank = (u8, i64, i64);
@@ -53,7 +53,7 @@ impl Turn {
         }
     }
 
-    pub(super) fn set(self, pool: &Pool) -> Option<RotationSet> {
+    pub(in crate::supply) fn set(self, pool: &Pool) -> Option<RotationSet> {
         match self {
             Self::Night(day) => set_of(pool, day),
             Self::InPlaceOf(set) => set,
@@ -176,7 +176,7 @@ impl Cell {
     }
 
     /// The same; where it is only asked for, the blank tape behind so many others.
-    pub(super) fn or_blank(
+    pub(in crate::supply) fn or_blank(
         &self,
         name: &str,
         ask: &Ask,
@@ -198,7 +198,7 @@ impl Cell {
     }
 
     /// The medium that a session to a pool would take.
-    pub(super) fn choose(&self, name: &str, ask: &Ask) -> Result<Chosen> {
+    pub(in crate::supply) fn choose(&self, name: &str, ask: &Ask) -> Result<Chosen> {
         let pool = self.pool(name)?;
         let mut all = self.media_list(None)?;
         all.iter_mut().for_each(|info| ask.foresee(info));
@@ -261,7 +261,7 @@ impl Cell {
     }
 
     /// Whether a medium is there that would join a set which has a seat for it. Nothing is loaded for it.
-    pub(super) fn would_join(&self, pool: &Pool, set: RotationSet) -> Result<bool> {
+    pub(in crate::supply) fn would_join(&self, pool: &Pool, set: RotationSet) -> Result<bool> {
         let turn = Turn::InPlaceOf(Some(set));
         let ask = Ask::of(turn, ByDrive::AsItIs);
         let none = match self.choose(&pool.name, &ask) {
@@ -335,7 +335,7 @@ impl From<CellError> for NotTaken {
 }
 
 /// A medium that a pool would take, and the rotation set that it is for.
-pub(super) struct Chosen {
+pub(in crate::supply) struct Chosen {
     pub info: MediumInfo,
     pub set: Option<RotationSet>,
     /// Whether a blank tape comes before it.
@@ -343,7 +343,7 @@ pub(super) struct Chosen {
 }
 
 /// Which medium of a pool is wanted.
-pub(super) struct Ask {
+pub(in crate::supply) struct Ask {
     pub turn: Turn,
     by_drive: ByDrive,
     /// None of these, each for a reason.
@@ -518,13 +518,13 @@ fn with_size(pool: &Pool, set: RotationSet, size: usize) -> String {
 }
 
 /// Whether a run of that day wrote to a medium of a set.
-pub(super) fn was_written(m: &MediumInfo, set: RotationSet, day: Date) -> bool {
+pub(in crate::supply) fn was_written(m: &MediumInfo, set: RotationSet, day: Date) -> bool {
     let run = m.holdings.run_us.filter(|us| Timestamp::from_microsecond(*us).is_ok());
     m.management.rotation_set == Some(set) && run.is_some_and(|us| local_date(us) == day)
 }
 
 /// The rotation set whose day it is: the first of the month, else Sunday, else any, of the sets that the pool has.
-pub(super) fn set_of(pool: &Pool, today: Date) -> Option<RotationSet> {
+pub(in crate::supply) fn set_of(pool: &Pool, today: Date) -> Option<RotationSet> {
     let has = |set: RotationSet| pool.size_of(set) > 0;
     let due = [
         (RotationSet::Monthly, today.day() == 1),

@@ -22,7 +22,7 @@ use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::observe::{Observer, Stop};
 use crate::queries::leads::clean;
-use crate::reading::away_files::AwayFiles;
+use crate::reading::away::files::AwayFiles;
 use crate::reading::bring::nearest_first;
 use crate::reading::contents::FileContents;
 use crate::reading::same_bytes::{Same, same_bytes};

@@ -15,7 +15,7 @@ use capstan_idb::Idb;
 use crate::Cell;
 use crate::error::Result;
 use crate::media::{lacking_tapes, recorded, tape_exported, tape_name, tapes_to_come};
-use crate::reading::sides::{OnTapes, Side, fewest};
+use crate::reading::replicas::sides::{OnTapes, Side, fewest};
 use crate::reading::version::VersionView;
 
 /// A tape that somebody has to bring.

@@ -14,7 +14,7 @@ use capstan_media_agent::serve::anywhere::AnyFrames;
 use capstan_media_agent::serve::gap;
 
 use crate::error::{CellError, Result};
-use crate::reading::away_data::AwayData;
+use crate::reading::away::data::AwayData;
 use crate::reading::version::VersionView;
 
 /// Streams of which a frame is kept.

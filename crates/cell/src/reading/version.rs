@@ -9,7 +9,7 @@ use capstan_idb::Version;
 
 use crate::Cell;
 use crate::error::Result;
-use crate::reading::known_media::OpenMedia;
+use crate::reading::known::media::OpenMedia;
 
 /// An object version, with what it builds on: its rows and its media.
 pub(crate) struct VersionView<'a> {

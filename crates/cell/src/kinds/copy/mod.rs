@@ -31,7 +31,7 @@ use crate::error::{CellError, Result};
 use crate::kinds::skeleton::SessionRun;
 use crate::media::check_location;
 use crate::observe::{Observer, Stop};
-use crate::reading::known_media::all_away;
+use crate::reading::known::media::all_away;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{CopyRequest, CopyWhat};

@@ -23,7 +23,7 @@ use super::source::Source;
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
-use crate::reading::away_files::AwaySegments;
+use crate::reading::away::files::AwaySegments;
 use crate::reading::losses::{Lost, Range};
 use crate::reading::unread::told;
 use crate::reading::version::VersionView;

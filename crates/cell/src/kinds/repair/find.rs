@@ -21,7 +21,7 @@ use crate::drives::attached::DamagedAttachment;
 use crate::error::{CellError, Result, chain};
 use crate::kinds::stage::is_whole;
 use crate::kinds::verify::judge::{Losses, Named};
-use crate::reading::away_files::AwaySegments;
+use crate::reading::away::files::AwaySegments;
 use crate::reading::frame_check::Frames;
 use crate::reading::losses::{Lost, Range, unreadable};
 use crate::reading::unread::{not_now, of_way, of_way_to_device};

@@ -23,7 +23,7 @@ use crate::kinds::copy::{Copied, is_to_copy, lacking};
 use crate::media::libraries::libraries_for;
 use crate::media::{MediumInfo, lacking_tapes};
 use crate::observe::{Observer, Stop};
-use crate::reading::known_media::not_there;
+use crate::reading::known::media::not_there;
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::{Encrypt, StageRequest, Turn};

@@ -18,7 +18,7 @@ use super::part::Places;
 use crate::Cell;
 use crate::error::{Result, chain};
 use crate::kinds::verify::judge::{Losses, Named};
-use crate::reading::away_files::AwayFiles;
+use crate::reading::away::files::AwayFiles;
 use crate::reading::frame_check::Frames;
 use crate::reading::losses::{Lost, Range, unreadable};
 use crate::reading::unread::of_way;

@@ -15,7 +15,7 @@ use capstan_media_agent::read::scan::Scan;
 
 use crate::error::{Result, chain};
 use crate::kinds::restore::{NOT_THERE, PART_ALONE, is_in_parts};
-use crate::reading::away_files::AwayFiles;
+use crate::reading::away::files::AwayFiles;
 use crate::reading::losses::{Lost, Range};
 use crate::reading::version::VersionView;
 use crate::report::outcome::of_outcome;

@@ -13,7 +13,7 @@ use crate::Cell;
 use crate::drives::robots::Booked;
 use crate::error::{CellError, Result};
 use crate::kinds::verify::part::{Part, Places, Planned, TapeToRead};
-use crate::reading::known_media::all_away;
+use crate::reading::known::media::all_away;
 use crate::reading::version::VersionView;
 use crate::request::{VerifyRequest, VersionName};
 use crate::session::lease::Reading;

@@ -21,7 +21,7 @@ use crate::kinds::verify::judge;
 use crate::kinds::verify::part::{Part, Planned, Verified};
 use crate::observe::Stop;
 use crate::reading::frame_check::Frames;
-use crate::reading::known_media::all_away;
+use crate::reading::known::media::all_away;
 use crate::reading::names_there::rows_lacking_in_copy;
 use crate::reading::unread::{code_of_device, code_of_read, of_way, of_way_to_device};
 use crate::reading::version::VersionView;

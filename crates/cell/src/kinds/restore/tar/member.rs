@@ -19,7 +19,7 @@ use super::header::{Names, Sparse, append_pax, header};
 use super::held::Held;
 use crate::error::{CellError, Result};
 use crate::observe::Stop;
-use crate::reading::away_files::AwayFiles;
+use crate::reading::away::files::AwayFiles;
 use crate::reading::contents::{Chunk, FileContents, Piece, Plan};
 use crate::request::RestoreRequest;
 use crate::session::SessionLog;

@@ -30,7 +30,7 @@ use self::passes::{Pass, Passes, Turn};
 use crate::error::Result;
 use crate::kinds::restore::wanted::chosen::Chosen;
 use crate::observe::Stop;
-use crate::reading::away_files::AwayFiles;
+use crate::reading::away::files::AwayFiles;
 use crate::reading::contents::FileContents;
 use crate::reading::version::VersionView;
 use crate::request::RestoreRequest;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::error::{CellError, Result};
 use crate::kinds::restore::tree::Restore;
-use crate::reading::away_files::AwayFiles;
+use crate::reading::away::files::AwayFiles;
 use crate::reading::losses::Lost;
 use crate::session::SessionLog;
 

@@ -6,7 +6,7 @@ use capstan_format::id::MediumId;
 use std::collections::{HashMap, HashSet};
 
 use crate::error::{CellError, Result};
-use crate::reading::known_media::all_away;
+use crate::reading::known::media::all_away;
 use crate::reading::version::VersionView;
 
 impl VersionView<'_> {

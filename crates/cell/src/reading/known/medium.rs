@@ -8,7 +8,7 @@ use capstan_idb::Medium;
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::exchanged::Looked;
-use crate::reading::known_media::{another, not_there, refuse_exported};
+use crate::reading::known::media::{another, not_there, refuse_exported};
 use crate::session::waited::patiently;
 
 impl Cell {

@@ -26,16 +26,16 @@ use crate::session::{SessionLog, now_us};
 /// Of a segment, a place that could not give all, and the place that gave what it lacks.
 #[derive(Debug)]
 pub(crate) struct Stood {
-    pub(super) segment: SegmentId,
-    pub(super) first: Place,
-    pub(super) used: Place,
-    pub(super) why: String,
-    pub(super) frames: u64,
+    pub(in crate::reading) segment: SegmentId,
+    pub(in crate::reading) first: Place,
+    pub(in crate::reading) used: Place,
+    pub(in crate::reading) why: String,
+    pub(in crate::reading) frames: u64,
 }
 
 /// The media of a version that is read, each opened once, and what became of them.
 pub(crate) struct OpenMedia<'a> {
-    pub(super) cell: &'a Cell,
+    pub(in crate::reading) cell: &'a Cell,
     pub(crate) idb: &'a Idb,
     open: Mutex<HashMap<MediumId, OpenMedium>>,
     /// Media that others have, and why they were given up.
@@ -43,9 +43,9 @@ pub(crate) struct OpenMedia<'a> {
     /// What was read elsewhere than where it was looked for first.
     pub(crate) replicas: Mutex<Vec<Stood>>,
     /// Segments of which names are lost: no place at hand has all of them.
-    pub(super) poor: Mutex<Vec<SegmentId>>,
+    pub(in crate::reading) poor: Mutex<Vec<SegmentId>>,
     /// Segments, copies as well, of which not all names can be read where they were read to their end.
-    pub(super) poor_there: Mutex<HashSet<SegmentId>>,
+    pub(in crate::reading) poor_there: Mutex<HashSet<SegmentId>>,
     /// Places at which damage was found, and recorded.
     hurt: Mutex<Vec<Place>>,
     /// Segments of which a frame was damaged in the place that comes first.
@@ -209,7 +209,7 @@ impl OpenMedia<'_> {
     }
 
     /// Whether a medium is on tape, and can be expected to come when it is needed.
-    pub(super) fn is_tape_to_be_had(&self, medium: MediumId) -> Result<bool> {
+    pub(in crate::reading) fn is_tape_to_be_had(&self, medium: MediumId) -> Result<bool> {
         let device = self.idb.medium(medium)?.map(|row| row.device);
         match device {
             Some(address) if address.is_sequential() => self.cell.is_to_be_had(&address),
@@ -218,7 +218,7 @@ impl OpenMedia<'_> {
     }
 
     /// Whether a medium is on tapes that are not in their libraries, and somebody is there to bring them.
-    pub(super) fn is_to_be_brought(&self, medium: MediumId) -> Result<bool> {
+    pub(in crate::reading) fn is_to_be_brought(&self, medium: MediumId) -> Result<bool> {
         Ok(self.cell.has_operator() && !self.cell.tapes_away(medium)?.is_empty())
     }
 }

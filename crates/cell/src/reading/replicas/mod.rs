@@ -1,5 +1,8 @@
 //! Opening a segment where it can be had: on its media, mirrors of each other, and in copies.
 
+pub(crate) mod sides;
+pub(crate) mod used;
+
 use std::io::BufReader;
 use std::sync::Arc;
 
@@ -16,7 +19,7 @@ use capstan_media_agent::serve::Opened;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
-use crate::reading::known_media::OpenMedia;
+use crate::reading::known::media::OpenMedia;
 use crate::reading::unread::told;
 use crate::reading::version::VersionView;
 

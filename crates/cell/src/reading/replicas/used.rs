@@ -5,7 +5,7 @@ use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 
-use crate::reading::known_media::{OpenMedia, Stood};
+use crate::reading::known::media::{OpenMedia, Stood};
 use crate::report::{Replica, Report};
 use crate::session::SessionLog;
 

@@ -7,8 +7,8 @@ use capstan_catalog::version::chain;
 use capstan_format::id::{ObjectId, VersionId};
 use capstan_idb::Object;
 
-use super::PruneRequest;
 use super::decide::Asked;
+use super::report::PruneRequest;
 use super::still::standing_still;
 use crate::Cell;
 use crate::error::{CellError, Result};

@@ -6,9 +6,11 @@ use capstan_devices::medium::FoundLock;
 use capstan_format::id::MediumId;
 use capstan_idb::PruneRow;
 
+use super::chains::plan::Bases;
 use super::decide::Decision;
-use super::plan::Bases;
-use super::{Media, Pruned, gone, is_locked, why_not};
+use super::gone;
+use super::report::Pruned;
+use super::sweep::{Media, is_locked, why_not};
 use crate::Cell;
 use crate::error::Result;
 

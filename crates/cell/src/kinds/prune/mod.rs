@@ -2,210 +2,43 @@
 //! removed from the media, the last first; then their catalog files and rows. A kill between any two steps leaves every
 //! version that is kept with all it needs, and the next prune goes on.
 
-mod adopted;
 mod asked;
-mod bases;
+mod chains;
 mod decide;
 mod foresee;
-mod hindered;
-mod kept_copies;
-mod outlook;
-mod plan;
 mod removed;
-mod room;
+mod report;
 mod rules;
-mod site;
-pub(crate) mod stand_ins;
 mod still;
+mod sweep;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::packing::pack_catalogs;
-use capstan_devices::medium::{FoundLock, HeldMedium, OpenMedium};
 use capstan_engine::message::Code;
-use capstan_engine::threads::beside;
-use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
-use capstan_idb::{ExpiredSegment, Object, Protection, PruneRow, Status};
+use capstan_format::id::{MediumId, VersionId};
+use capstan_idb::{Object, Protection, PruneRow, Status};
 
+use self::chains::plan::Bases;
+use self::chains::{bases, room};
 pub use self::decide::Action;
 use self::decide::{Asked, Decision, MediumLock};
-use self::kept_copies::KeptCopies;
-use self::plan::Bases;
-pub use self::plan::{ConsolidatedBase, UnconsolidatedBase};
+pub use self::report::{
+    ConsolidatedBase, Pending, PruneRequest, Pruned, PrunedVersion, UnconsolidatedBase,
+    UnendedBackup,
+};
 pub use self::rules::{Count, KeepRules};
+use self::sweep::locks_on;
+pub(crate) use self::sweep::{is_locked, remove_from};
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
-use crate::media::is_worm;
+use crate::error::Result;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
 use crate::session::{SessionLog, now_us, peak_rss, rfc3339};
 use crate::versions::away_media::AwayMedium;
 use crate::versions::damaged::Stays;
 use crate::versions::leap::Leap;
-
-/// Sessions of versions that were removed stay on record that long: later backups are held against them, and yearly ones
-/// are among them.
-const HISTORY_US: i64 = 400 * 86_400_000_000;
-/// Threads that look at segments before they are removed.
-const READERS: usize = 16;
-
-/// A prune.
-#[derive(Debug, Clone, Default)]
-pub struct PruneRequest {
-    /// Names of objects; all, if none is given.
-    pub names: Vec<String>,
-    /// Only objects of this host; if none is given, of this one where objects are given up, else of all.
-    pub host: Option<String>,
-    /// Which of their versions are kept.
-    pub rules: KeepRules,
-    /// Whether all of the objects that are named goes, but what is protected, locked or read; without rules.
-    pub give_up: bool,
-    /// Whether only what consolidations left that did not end goes, whatever rules say.
-    pub leftovers: bool,
-    /// Backups that were begun before and did not complete go though they could be resumed, where a version of the object is whole:
-    /// their room is wanted. Microseconds since 1970.
-    pub unended_before_us: Option<i64>,
-    /// The backups of a run that goes before have said what clocks say that cannot be.
-    pub clocks_said: bool,
-    /// Only say what would be done.
-    pub dry_run: bool,
-}
-
-/// A version, and what became of it.
-#[derive(Debug, Clone)]
-pub struct PrunedVersion {
-    /// The object's name.
-    pub name: String,
-    /// The host it is of.
-    pub host: String,
-    /// The session that wrote it, or the version's own id where none did.
-    pub session: String,
-    /// When it was begun, in microseconds since 1970.
-    pub started_us: i64,
-    /// Its method.
-    pub method: String,
-    /// What became of it.
-    pub action: Action,
-    /// Why.
-    pub why: Vec<String>,
-    /// Bytes of its segments on all media.
-    pub bytes: u64,
-}
-
-/// Segments that stay for now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pending {
-    /// The medium's label.
-    pub medium: String,
-    /// How many.
-    pub segments: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Why.
-    pub why: String,
-    /// Whether the medium failed, rather than not being at hand.
-    pub failed: bool,
-}
-
-/// What a prune did, or would do.
-#[derive(Debug, Clone, Default)]
-pub struct Pruned {
-    /// Whether it only says so.
-    pub dry_run: bool,
-    /// The versions that were asked for, and others that go: by object, newest first.
-    pub versions: Vec<PrunedVersion>,
-    /// Versions that went with all that is known of them.
-    pub removed_versions: u64,
-    /// Segments that were removed from media.
-    pub removed_segments: u64,
-    /// Bytes that this gave back.
-    pub freed_bytes: u64,
-    /// Catalog files that were removed from the internal database while their versions stay.
-    pub removed_catalogs: u64,
-    /// Catalog files that were written anew in fewer bytes.
-    pub packed_catalogs: u64,
-    /// Bytes that this gave back.
-    pub packed_bytes: u64,
-    /// Segments that stay for now.
-    pub pending: Vec<Pending>,
-    /// Bases of living versions that were given up and became fulls of their own, as most of their chain was dead.
-    pub consolidated: Vec<ConsolidatedBase>,
-    /// What clocks say of versions that cannot be: which are newer was decided without them.
-    pub wrong_clocks: Vec<String>,
-    /// A leap of the clock for the sake of which nothing ended by time.
-    pub leap: Option<Leap>,
-    /// Errors that were said.
-    pub errors: u64,
-    /// Media that are away though nobody took them away: of the objects named there nothing went.
-    pub away: Vec<AwayMedium>,
-    /// Those that should have been, and were not.
-    pub unconsolidated: Vec<UnconsolidatedBase>,
-    /// Backups that did not complete and stay on full disks, so that they can be resumed.
-    pub unended: Vec<UnendedBackup>,
-}
-
-/// A backup that did not complete and stays on a full disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnendedBackup {
-    /// The object's name.
-    pub name: String,
-    /// Its session.
-    pub session: String,
-    /// The label of the medium.
-    pub medium: String,
-    /// Bytes of its segments there.
-    pub bytes: u64,
-}
-
-impl Pruned {
-    /// With what a further prune did, of the same objects.
-    pub fn and(self, next: Self) -> Self {
-        let mut versions = self.versions;
-        for v in next.versions {
-            match versions.iter_mut().find(|known| known.session == v.session) {
-                Some(known) => *known = v,
-                None => versions.push(v),
-            }
-        }
-        Self {
-            versions,
-            removed_versions: self.removed_versions + next.removed_versions,
-            removed_segments: self.removed_segments + next.removed_segments,
-            freed_bytes: self.freed_bytes + next.freed_bytes,
-            removed_catalogs: self.removed_catalogs + next.removed_catalogs,
-            packed_catalogs: self.packed_catalogs + next.packed_catalogs,
-            packed_bytes: self.packed_bytes + next.packed_bytes,
-            consolidated: [self.consolidated, next.consolidated].concat(),
-            errors: self.errors.max(next.errors),
-            away: if next.away.is_empty() { self.away } else { next.away },
-            unconsolidated: [self.unconsolidated, next.unconsolidated].concat(),
-            ..next
-        }
-    }
-
-    /// How many versions an action was taken on.
-    pub fn count(&self, action: Action) -> u64 {
-        self.versions.iter().filter(|v| v.action == action).count() as u64
-    }
-}
-
-/// The media that have what is to go: read, or held for the removal.
-enum AtHand {
-    ToRead(OpenMedium),
-    Held(HeldMedium),
-}
-
-impl AtHand {
-    fn medium(&self) -> &OpenMedium {
-        match self {
-            Self::ToRead(medium) => medium,
-            Self::Held(held) => held.medium(),
-        }
-    }
-}
-
-type Media = BTreeMap<MediumId, Result<AtHand>>;
 
 impl Cell {
     /// Prunes. Where most of what is only kept for newer versions is dead, these get a new base, and it is pruned again.
@@ -469,34 +302,6 @@ impl Cell {
         Ok(sizes)
     }
 
-    /// The media on which versions that go have segments: to read, or held.
-    fn media_for(
-        &self,
-        rows: &[PruneRow],
-        decisions: &[Decision],
-        sizes: &Sizes,
-        to_read: bool,
-    ) -> Media {
-        let mut media = Media::new();
-        for (row, _) in rows.iter().zip(decisions).filter(|(_, d)| d.action == Action::Remove) {
-            for (id, ..) in sizes.get(&row.version.id).into_iter().flatten() {
-                media.entry(*id).or_insert_with(|| match to_read {
-                    _ if self.is_on_tape(*id)? => {
-                        let worm = self.idb.medium(*id)?.is_some_and(|medium| is_worm(&medium));
-                        let why = if worm { STAYS_ON_WORM } else { GIVEN_UP_AS_A_WHOLE };
-                        Err(CellError::BadInput(why.to_owned()))
-                    }
-                    _ if self.idb.management(*id)?.changed_us.is_some() => {
-                        Err(CellError::Changed(NOT_AS_WRITTEN.to_owned()))
-                    }
-                    true => self.medium_to_change(*id).map(AtHand::ToRead),
-                    false => self.hold_medium_now(*id).map(AtHand::Held),
-                });
-            }
-        }
-        media
-    }
-
     fn described(
         &self,
         rows: &[PruneRow],
@@ -526,71 +331,6 @@ impl Cell {
         // By name, as people look for it; the order within an object stays.
         versions.sort_by(|a, b| (&a.name, &a.host).cmp(&(&b.name, &b.host)));
         Ok(versions)
-    }
-
-    /// Removes what only versions that go have something in, then what is known of them.
-    fn sweep(
-        &self,
-        (gone, kept): (&HashSet<VersionId>, &KeptCopies),
-        media: &Media,
-        now_us: i64,
-        pruned: &mut Pruned,
-    ) -> Result<()> {
-        let expired = self.idb.expired_segments()?;
-        let mut removed: Vec<(SegmentId, MediumId)> = Vec::new();
-        for segments in expired.chunk_by(|a, b| a.medium == b.medium) {
-            let dead = segments.iter().filter(|s| s.versions.iter().all(|v| gone.contains(v)));
-            let (stay, dead): (Vec<&ExpiredSegment>, Vec<&ExpiredSegment>) =
-                dead.partition(|s| kept.why(s).is_some());
-            if let Some((first, why)) = stay.first().and_then(|s| Some((s, kept.why(s)?))) {
-                let (count, bytes) = (stay.len() as u64, stay.iter().map(|s| s.bytes).sum());
-                let why = why.to_owned();
-                pruned.pending.push(self.pending(first.medium, count, bytes, why, false)?);
-            }
-            let Some(id) = dead.first().map(|s| s.medium) else { continue };
-            let swept = match media.get(&id) {
-                Some(Ok(AtHand::Held(held))) => remove_from(held, &dead, now_us),
-                other => {
-                    // One that others have, or that is away, is no failure.
-                    let failed = match other {
-                        Some(Err(CellError::Device(e))) => !e.is_busy(),
-                        Some(Err(CellError::Unreadable { .. })) => true,
-                        _ => false,
-                    };
-                    Swept { stays: Some((why_not(other), failed)), ..Swept::default() }
-                }
-            };
-            let (done, left): (Vec<&ExpiredSegment>, Vec<&ExpiredSegment>) =
-                dead.iter().copied().partition(|s| swept.gone.contains(&s.number));
-            removed.extend(done.iter().map(|s| (s.segment, id)));
-            pruned.removed_segments += swept.segments;
-            pruned.freed_bytes += swept.bytes;
-            if let Some((why, failed)) = swept.stays {
-                let bytes = left.iter().map(|s| s.bytes).sum();
-                pruned.pending.push(self.pending(id, left.len() as u64, bytes, why, failed)?);
-            }
-        }
-        let gone: Vec<VersionId> = gone.iter().copied().collect();
-        let history_from_us = now_us.saturating_sub(HISTORY_US);
-        let held = |id| match media.get(&id) {
-            Some(Ok(AtHand::Held(held))) => Some(held),
-            _ => None,
-        };
-        let forgotten = self.forget_removed(&removed, &gone, history_from_us, held)?;
-        pruned.removed_versions = forgotten.versions;
-        Ok(())
-    }
-
-    fn pending(
-        &self,
-        id: MediumId,
-        segments: u64,
-        bytes: u64,
-        why: String,
-        failed: bool,
-    ) -> Result<Pending> {
-        let medium = self.labels([id].iter())?.concat();
-        Ok(Pending { medium, segments, bytes, why, failed })
     }
 
     /// Puts a prune on record, with what it did.
@@ -631,129 +371,5 @@ fn gone(rows: &[PruneRow], decisions: &[Decision]) -> HashSet<VersionId> {
     going.map(|(row, _)| row.version.id).collect()
 }
 
-/// Why nothing of a tape is removed.
-const GIVEN_UP_AS_A_WHOLE: &str =
-    "a tape is given up as a whole: `capstan media recycle` does it when nothing on it must stay";
-
-/// Why nothing of a tape that is written once is removed.
-const STAYS_ON_WORM: &str =
-    "the tape is WORM: what is on it cannot be overwritten or erased, and goes with the tape";
-
-/// Why nothing is removed from a medium that was changed.
-const NOT_AS_WRITTEN: &str = "it is not as it was last written; `capstan import` takes it as it is";
-
 /// By version: medium, segments and bytes there.
 type Sizes = HashMap<VersionId, Vec<(MediumId, u64, u64)>>;
-
-fn why_not(medium: Option<&Result<AtHand>>) -> String {
-    match medium {
-        Some(Err(e)) => chain(e),
-        // Only just known of: what it has goes next time.
-        _ => "it was not looked for; prune again".to_owned(),
-    }
-}
-
-/// The locks on the media. One of which they cannot be listed is left alone; a lock that cannot be read holds its version. Both are
-/// said.
-fn locks_on(media: &mut Media, log: &SessionLog<'_>) -> HashMap<VersionId, MediumLock> {
-    let mut locks: HashMap<VersionId, MediumLock> = HashMap::new();
-    for at_hand in media.values_mut() {
-        let Ok(medium) = at_hand.as_ref().map(AtHand::medium) else { continue };
-        let on_it = match medium.version_locks() {
-            Ok(on_it) => on_it,
-            Err(e) => {
-                log.say(Code::DeviceFailed, "media agent", medium.path(), chain(&e));
-                *at_hand = Err(e.into());
-                continue;
-            }
-        };
-        for found in on_it {
-            let known = locks.get(&found.version()).copied();
-            let lock = match (&found, known) {
-                (FoundLock::Whole(lock), Some(MediumLock::UntilUs(until))) => {
-                    MediumLock::UntilUs(until.max(lock.until_us))
-                }
-                (FoundLock::Whole(lock), _) => MediumLock::UntilUs(lock.until_us),
-                (FoundLock::Damaged(version), known) => {
-                    let what = format!("the lock {version} in {}", medium.path());
-                    let text = "it cannot be read, so the version that it locks is kept; the others are not held by it";
-                    log.say(Code::Damaged, "media agent", &what, text.to_owned());
-                    known.unwrap_or(MediumLock::Damaged)
-                }
-            };
-            locks.insert(found.version(), lock);
-        }
-    }
-    locks
-}
-
-/// What became of the dead segments of a medium.
-#[derive(Default)]
-pub(crate) struct Swept {
-    /// Those that are not there any more, by number.
-    pub gone: HashSet<SegmentNumber>,
-    /// How many of them were removed now.
-    pub segments: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Why others stay, and whether the medium failed.
-    pub stays: Option<(String, bool)>,
-}
-
-/// Whether a lock on the medium covers a segment.
-pub(crate) fn is_locked(locks: &[FoundLock], number: SegmentNumber, now_us: i64) -> bool {
-    locks.iter().any(|found| match found {
-        FoundLock::Whole(lock) => lock.until_us > now_us && lock.covers(number),
-        // Its version is kept as a whole.
-        FoundLock::Damaged(_) => false,
-    })
-}
-
-/// Removes dead segments of a medium, but those that a lock there covers.
-pub(crate) fn remove_from(held: &HeldMedium, dead: &[&ExpiredSegment], now_us: i64) -> Swept {
-    let medium = held.medium();
-    let locks = match medium.version_locks() {
-        Ok(locks) => locks,
-        Err(e) => return Swept { stays: Some((chain(&e), true)), ..Swept::default() },
-    };
-    let is_free = |s: &&ExpiredSegment| !is_locked(&locks, s.number, now_us);
-    let free: Vec<&ExpiredSegment> = dead.iter().copied().filter(is_free).collect();
-    let mut swept = Swept { gone: strangers(medium, &free), ..Swept::default() };
-    let ours = free.iter().map(|s| s.number).filter(|n| !swept.gone.contains(n));
-    let (removed, failure) = held.remove_segments(&ours.collect::<Vec<_>>());
-    let removed: HashSet<SegmentNumber> = removed.into_iter().collect();
-    swept.segments = removed.len() as u64;
-    swept.bytes = free.iter().filter(|s| removed.contains(&s.number)).map(|s| s.bytes).sum();
-    swept.gone.extend(removed);
-    let failure = failure.or_else(|| held.remove_passed_locks(&locks, now_us).err());
-    swept.stays = match failure {
-        Some(e) => Some((chain(&e), true)),
-        None if free.len() < dead.len() => Some(("a lock covers them".to_owned(), false)),
-        None => None,
-    };
-    swept
-}
-
-/// Numbers under which the medium has other segments than these: they are not ours to remove, and ours are gone. So it is
-/// where somebody removed segments by hand and the numbers were given again.
-fn strangers(medium: &OpenMedium, segments: &[&ExpiredSegment]) -> HashSet<SegmentNumber> {
-    // Cold first blocks are bound by latency, as cold small files are.
-    let share = segments.len().div_ceil(READERS).max(1);
-    let is_stranger =
-        |s: &&&ExpiredSegment| medium.segment_at(s.number).is_some_and(|id| id != s.segment);
-    let look = |share: &[&ExpiredSegment]| -> Vec<SegmentNumber> {
-        share.iter().filter(is_stranger).map(|s| s.number).collect()
-    };
-    std::thread::scope(|scope| {
-        let readers: Vec<_> = segments
-            .chunks(share)
-            .map(|share| beside(scope, "look", move || look(share)))
-            .collect();
-        // A reader that failed has said nothing of its segments: none of them is removed.
-        let shares = segments.chunks(share).zip(readers);
-        let found = shares.flat_map(|(share, reader)| {
-            reader.join().unwrap_or_else(|| share.iter().map(|s| s.number).collect())
-        });
-        found.collect()
-    })
-}

@@ -6,8 +6,8 @@ use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{PruneRow, torn};
 
-use super::PruneRequest;
 use super::decide::{Action, Asked, Decision};
+use super::report::PruneRequest;
 use crate::Cell;
 use crate::error::Result;
 use crate::session::SessionLog;

@@ -6,17 +6,18 @@ use std::collections::BTreeSet;
 use capstan_format::id::{MediumId, VersionId};
 
 use super::outlook::Outlook;
-use super::plan::{Base, UnconsolidatedBase};
+use super::plan::Base;
 use super::room::{needed_for, on_another_disk};
 use super::site::Disks;
 use crate::Cell;
 use crate::error::Result;
+use crate::kinds::prune::report::UnconsolidatedBase;
 use crate::media::{LEAST_SPACE, mb};
 use crate::reading::version::VersionView;
 
 /// Why a prune leaves a chain as it is, however much of it is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hinder {
+pub(in crate::kinds::prune) enum Hinder {
     /// It passes by itself, another host sees to it, or no disk would have more room for it.
     Passes,
     /// No key is given, so nobody can say what is dead.
@@ -27,7 +28,11 @@ pub(super) enum Hinder {
 
 impl Cell {
     /// What keeps a base from being replaced now, wherever it lies.
-    pub(super) fn hinder_of(&self, base: &Base, view: &VersionView<'_>) -> Result<Option<Hinder>> {
+    pub(in crate::kinds::prune) fn hinder_of(
+        &self,
+        base: &Base,
+        view: &VersionView<'_>,
+    ) -> Result<Option<Hinder>> {
         // A restore that runs may have found out already what it reads.
         if self.idb.is_in_use(base.version.object)? {
             return Ok(Some(Hinder::Passes));
@@ -41,7 +46,7 @@ impl Cell {
 
     /// What is to be said of a base that is left as it is: nothing, as long as there is room for many backups, or if nothing would come
     /// back. `takes` says what its full would take, where anybody knows.
-    pub(super) fn hindered(
+    pub(in crate::kinds::prune) fn hindered(
         &self,
         base: &Base,
         (name, host): (&str, &str),
@@ -109,7 +114,12 @@ impl Cell {
     }
 
     /// What lets a chain go: a full of it, as that says; if none may take its place, one of the source.
-    pub(super) fn lets_go(&self, version: VersionId, name: &str, full: String) -> Result<String> {
+    pub(in crate::kinds::prune) fn lets_go(
+        &self,
+        version: VersionId,
+        name: &str,
+        full: String,
+    ) -> Result<String> {
         if self.may_be_replaced(&VersionView::open(self, version)?)? {
             return Ok(full);
         }

@@ -6,11 +6,11 @@ use capstan_format::id::VersionId;
 use capstan_idb::{Protection, PruneRow, Version};
 
 use super::bases::given_up;
-use super::decide::{Action, Asked, Decision};
 use super::plan::Base;
 use crate::Cell;
 use crate::error::Result;
-use crate::kinds::prune::stand_ins::Place;
+use crate::kinds::prune::chains::stand_ins::Place;
+use crate::kinds::prune::decide::{Action, Asked, Decision};
 use crate::reading::version::VersionView;
 use crate::session::{SessionLog, now_us};
 
@@ -54,7 +54,7 @@ impl Cell {
     /// The versions, after what builds on a base for which a full stands already was made to build on that: a consolidation that
     /// was cut short, or one to another medium, did so. Of a dry run it is only told what there would be. Where a full is not as good
     /// as the base, it says so, and the base stays.
-    pub(super) fn rows_with_stand_ins(
+    pub(in crate::kinds::prune) fn rows_with_stand_ins(
         &self,
         mut rows: Vec<PruneRow>,
         asked: &Asked<'_>,

@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{ExpiredSegment, PruneRow};
 
-use super::Sizes;
 use super::room::with_bases;
+use crate::kinds::prune::Sizes;
 
 /// Backups of an object that are looked back on for what the next one takes.
 const LOOKED_BACK: usize = 8;
@@ -17,7 +17,7 @@ const AHEAD: u64 = 2;
 const SAID_BEFORE: u64 = 30;
 
 /// What versions and their sizes say of the room to come.
-pub(super) struct Outlook<'a> {
+pub(in crate::kinds::prune) struct Outlook<'a> {
     rows: &'a [PruneRow],
     sizes: &'a Sizes,
     /// Bytes that this prune gives back without any consolidation.
@@ -26,7 +26,7 @@ pub(super) struct Outlook<'a> {
 
 /// What there is room for on a medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
+pub(in crate::kinds::prune) enum Room {
     /// A full has room now and will have it later; or it has none, and what is free lasts long.
     Lasts,
     /// A full has room now, and may have none after the next backups.

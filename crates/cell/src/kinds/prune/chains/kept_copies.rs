@@ -8,15 +8,15 @@ use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_idb::{ExpiredSegment, PruneRow};
 
-use super::Sizes;
 use super::outlook::{Outlook, Room};
 use super::room::{needed_for, with_bases};
 use crate::Cell;
 use crate::error::Result;
+use crate::kinds::prune::Sizes;
 
 /// By medium, which of the versions that go stay there for now, and why.
 #[derive(Default)]
-pub(super) struct KeptCopies(HashMap<MediumId, (HashSet<VersionId>, String)>);
+pub(in crate::kinds::prune) struct KeptCopies(HashMap<MediumId, (HashSet<VersionId>, String)>);
 
 impl KeptCopies {
     /// Why a segment stays, if it does.
@@ -28,7 +28,7 @@ impl KeptCopies {
 
 impl Cell {
     /// Which copies of what goes stay for now.
-    pub(super) fn kept_copies(
+    pub(in crate::kinds::prune) fn kept_copies(
         &self,
         rows: &[PruneRow],
         gone: &HashSet<VersionId>,

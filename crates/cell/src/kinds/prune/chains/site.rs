@@ -23,7 +23,7 @@ use crate::request::{CopyRequest, CopyWhat, VersionName};
 use crate::session::SessionLog;
 
 /// Where a full goes.
-pub(super) struct Site {
+pub(in crate::kinds::prune) struct Site {
     /// The medium that is looked at for room: of a pool one that has some of the chain.
     pub medium: MediumId,
     pub to: To,
@@ -43,7 +43,7 @@ enum Use {
 }
 
 /// Disks that take backups in turn: those of a pool, or a single one.
-pub(super) struct Disks {
+pub(in crate::kinds::prune) struct Disks {
     pub media: Vec<MediumId>,
     /// Bytes free on all of them.
     pub free: u64,
@@ -84,13 +84,13 @@ impl Cell {
 
     /// Whether a full elsewhere may take the place of all this: it lies on disks, and those that are in use have all of it. Copies stay
     /// where there is room; a tape would be given up without it.
-    pub(super) fn may_be_replaced(&self, view: &VersionView<'_>) -> Result<bool> {
+    pub(in crate::kinds::prune) fn may_be_replaced(&self, view: &VersionView<'_>) -> Result<bool> {
         Ok(may_be_replaced(view, &self.uses(view)?))
     }
 
     /// Where prune would make a full of a version: on the disk with the least room of those that have all of it, or on the disks of the
     /// pool over which it lies.
-    pub(super) fn site_of(&self, view: &VersionView<'_>) -> Result<Option<Site>> {
+    pub(in crate::kinds::prune) fn site_of(&self, view: &VersionView<'_>) -> Result<Option<Site>> {
         let uses = self.uses(view)?;
         if !may_be_replaced(view, &uses) {
             return Ok(None);
@@ -125,7 +125,7 @@ impl Cell {
     }
 
     /// Bytes free where a full goes, as far as anybody knows.
-    pub(super) fn room_for(&self, plan: &Plan) -> Result<Option<u64>> {
+    pub(in crate::kinds::prune) fn room_for(&self, plan: &Plan) -> Result<Option<u64>> {
         match &plan.to.pool {
             Some(_) => Ok(self.disks_with(plan.medium)?.map(|disks| disks.free)),
             None => Ok(room_at(&plan.to)),
@@ -133,7 +133,11 @@ impl Cell {
     }
 
     /// Why there is no room for a full where so many bytes are free, after other media of its pool were looked at.
-    pub(super) fn settle_room(&self, plan: &mut Plan, room: Option<u64>) -> Result<Option<Lack>> {
+    pub(in crate::kinds::prune) fn settle_room(
+        &self,
+        plan: &mut Plan,
+        room: Option<u64>,
+    ) -> Result<Option<Lack>> {
         let Some(lack) = self.lack_of_room(plan, room)? else { return Ok(None) };
         let Some(pool) = self.pool_of(plan.medium)?.filter(|_| plan.to.pool.is_none()) else {
             return Ok(Some(lack));
@@ -147,7 +151,7 @@ impl Cell {
     }
 
     /// Brings a full to the other disks that have all of what it stands for. Where that fails, what they have stays.
-    pub(super) fn bring_copies(
+    pub(in crate::kinds::prune) fn bring_copies(
         &self,
         plan: &Plan,
         log: &SessionLog<'_>,
@@ -205,13 +209,13 @@ impl Cell {
         Ok(())
     }
 
-    pub(super) fn pool_of(&self, medium: MediumId) -> Result<Option<String>> {
+    pub(in crate::kinds::prune) fn pool_of(&self, medium: MediumId) -> Result<Option<String>> {
         Ok(self.idb.management(medium)?.pool)
     }
 
     /// The disks that take backups in turn with a medium, where it is a disk at hand that gets any; of a pool that has tapes too nobody
     /// knows the room.
-    pub(super) fn disks_with(&self, medium: MediumId) -> Result<Option<Disks>> {
+    pub(in crate::kinds::prune) fn disks_with(&self, medium: MediumId) -> Result<Option<Disks>> {
         let pool = match self.idb.management(medium)?.pool {
             Some(name) => self.idb.pool(&name)?,
             None => None,

@@ -1,56 +1,27 @@
-//! What a prune is to do with bases, and what it did: values.
+//! What a prune is to do with bases: values.
 
 use capstan_format::id::{MediumId, VersionId};
 use capstan_idb::{PruneRow, Version};
 
 use crate::kinds::consolidate::To;
-
-/// A base that became a full of its own, or would.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConsolidatedBase {
-    /// The object's name.
-    pub name: String,
-    /// The session that wrote the base.
-    pub session: String,
-    /// How much of it and what it builds on nobody needs, in percent of their data.
-    pub dead_percent: u64,
-    /// The session that consolidated it; none where that is still to come, or was done before.
-    pub by: Option<String>,
-    /// Bytes that the full takes on its medium: what was written, or about what will be.
-    pub takes_bytes: u64,
-}
-
-/// A base that should have become a full of its own, and did not: all that it builds on stays, and is not marked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnconsolidatedBase {
-    /// The object's name.
-    pub name: String,
-    /// The host it is of.
-    pub host: String,
-    /// The session that wrote the base.
-    pub session: String,
-    /// Why, and what to do.
-    pub why: String,
-    /// Bytes that lack on its medium, where it is for want of room.
-    pub lacks_bytes: Option<u64>,
-}
+use crate::kinds::prune::report::{ConsolidatedBase, UnconsolidatedBase};
 
 /// A version that was given up and that others build on, with its session.
 #[derive(Clone)]
-pub(super) struct Base {
+pub(in crate::kinds::prune) struct Base {
     pub version: Version,
-    pub(super) session: String,
+    pub(in crate::kinds::prune) session: String,
     /// It and those that it builds on, each with its session.
-    pub(super) chain: Vec<(VersionId, String)>,
+    pub(in crate::kinds::prune) chain: Vec<(VersionId, String)>,
 }
 
 impl Base {
     /// Its session, and those of what it builds on.
-    pub(super) fn sessions(&self) -> impl Iterator<Item = &str> {
+    pub(in crate::kinds::prune) fn sessions(&self) -> impl Iterator<Item = &str> {
         self.chain.iter().map(|(_, session)| session.as_str())
     }
 
-    pub(super) fn versions(&self) -> impl Iterator<Item = VersionId> + '_ {
+    pub(in crate::kinds::prune) fn versions(&self) -> impl Iterator<Item = VersionId> + '_ {
         self.chain.iter().map(|(version, _)| *version)
     }
 
@@ -67,11 +38,11 @@ impl Base {
 }
 
 /// What is to be done about a base.
-pub(super) struct Plan {
-    pub(super) base: Base,
+pub(in crate::kinds::prune) struct Plan {
+    pub(in crate::kinds::prune) base: Base,
     pub of: ConsolidatedBase,
     /// The host of its object.
-    pub(super) host: String,
+    pub(in crate::kinds::prune) host: String,
     pub medium: MediumId,
     pub to: To,
     /// Other disks that have all of the chain, and get the full too.
@@ -79,14 +50,14 @@ pub(super) struct Plan {
 }
 
 /// What was settled about a base.
-pub(super) enum Planned {
+pub(in crate::kinds::prune) enum Planned {
     Consolidate(Box<Plan>),
     /// It is left as it is, of which that is to be said.
     Stay(Option<UnconsolidatedBase>),
 }
 
 /// Why a base is not consolidated.
-pub(super) struct Lack {
+pub(in crate::kinds::prune) struct Lack {
     pub why: String,
     /// Bytes that lack, where it is for want of room.
     pub bytes: Option<u64>,
@@ -94,16 +65,16 @@ pub(super) struct Lack {
 
 /// What becomes of bases.
 #[derive(Default)]
-pub(super) struct Bases {
-    pub(super) plans: Vec<Plan>,
+pub(in crate::kinds::prune) struct Bases {
+    pub(in crate::kinds::prune) plans: Vec<Plan>,
     /// Chains that stay as they are, since too little of them is dead or they cannot be consolidated: they are marked.
-    pub(super) stay: Vec<Base>,
+    pub(in crate::kinds::prune) stay: Vec<Base>,
     /// What is to be said of these.
-    pub(super) hindered: Vec<UnconsolidatedBase>,
-    pub(super) failed: Vec<(Base, UnconsolidatedBase)>,
+    pub(in crate::kinds::prune) hindered: Vec<UnconsolidatedBase>,
+    pub(in crate::kinds::prune) failed: Vec<(Base, UnconsolidatedBase)>,
     pub done: Vec<ConsolidatedBase>,
     /// Whether any session wrote something.
     pub wrote: bool,
     /// What those left that failed: each one's session, segments and bytes.
-    pub(super) left: Vec<(String, u64, u64)>,
+    pub(in crate::kinds::prune) left: Vec<(String, u64, u64)>,
 }

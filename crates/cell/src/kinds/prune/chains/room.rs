@@ -9,13 +9,15 @@ use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{PruneRow, Refusal, Refused, Status};
 use serde::Deserialize;
 
-use super::decide::{Action, Asked, UNENDED};
-use super::plan::{Lack, Plan, UnconsolidatedBase};
-use super::{PruneRequest, Pruned, UnendedBackup};
+use super::plan::{Lack, Plan};
 use crate::Cell;
 use crate::error::Result;
 use crate::kinds::consolidate::To;
-use crate::kinds::prune::stand_ins::Place;
+use crate::kinds::prune::chains::stand_ins::Place;
+use crate::kinds::prune::decide::{Action, Asked, UNENDED};
+use crate::kinds::prune::report::{
+    PruneRequest, Pruned, PrunedVersion, UnconsolidatedBase, UnendedBackup,
+};
 use crate::media::{LEAST_SPACE, free_bytes, is_elsewhere, mb};
 use crate::session::refused::called;
 use crate::session::{SessionLog, now_us};
@@ -39,7 +41,7 @@ fn named(name: &str, session: &str) -> String {
 }
 
 /// The command that makes a full of a version on another disk.
-pub(super) fn on_another_disk(name: &str, session: &str) -> String {
+pub(in crate::kinds::prune) fn on_another_disk(name: &str, session: &str) -> String {
     format!(
         "use `capstan consolidate {} --to DIRECTORY` with a directory on another disk, and prune again",
         named(name, session)
@@ -55,7 +57,7 @@ fn ways(name: &str, session: &str) -> String {
 }
 
 /// All that these versions build on, and they.
-pub(super) fn with_bases(
+pub(in crate::kinds::prune) fn with_bases(
     rows: &[PruneRow],
     of: impl Iterator<Item = VersionId>,
 ) -> HashSet<VersionId> {
@@ -72,12 +74,12 @@ pub(super) fn with_bases(
 }
 
 /// Bytes that are to be free for a full that takes so many.
-pub(super) fn needed_for(takes: u64) -> u64 {
+pub(in crate::kinds::prune) fn needed_for(takes: u64) -> u64 {
     takes.saturating_add(takes / 50).saturating_add(SPARE).max(LEAST_SPACE)
 }
 
 /// Bytes free where a full goes, as far as anybody knows.
-pub(super) fn room_at(to: &To) -> Option<u64> {
+pub(in crate::kinds::prune) fn room_at(to: &To) -> Option<u64> {
     match &to.device {
         Address::File(path) => free_bytes(path),
         _ => None,
@@ -86,7 +88,11 @@ pub(super) fn room_at(to: &To) -> Option<u64> {
 
 impl Cell {
     /// Why there is no room for a consolidation, and what to do; nothing if there is, or nobody knows.
-    pub(super) fn lack_of_room(&self, plan: &Plan, room: Option<u64>) -> Result<Option<Lack>> {
+    pub(in crate::kinds::prune) fn lack_of_room(
+        &self,
+        plan: &Plan,
+        room: Option<u64>,
+    ) -> Result<Option<Lack>> {
         let takes = plan.of.takes_bytes;
         let needed = needed_for(takes);
         let Some(room) = room.filter(|room| *room < needed) else {
@@ -110,7 +116,7 @@ impl Cell {
 
     /// Bytes that are free on the disk of a medium, where that is full: too little for any session, or for the last backup of an
     /// object if nothing came back since. So many bytes came or will come back.
-    pub(super) fn free_if_full(
+    pub(in crate::kinds::prune) fn free_if_full(
         &self,
         id: MediumId,
         object: ObjectId,
@@ -137,7 +143,7 @@ impl Cell {
     }
 
     /// The versions on full disks for which fulls on other disks stand, each with its full, which is as good.
-    pub(super) fn crowded(&self) -> Result<HashMap<VersionId, VersionId>> {
+    pub(in crate::kinds::prune) fn crowded(&self) -> Result<HashMap<VersionId, VersionId>> {
         let rows = self.idb.prune_rows()?;
         let is_up = |row: &&PruneRow| row.keeping.expired_us.is_none();
         let stands_for = |row: &PruneRow| Some((row.version.stands_for?, row.version.object));
@@ -173,7 +179,7 @@ impl Cell {
     }
 
     /// Puts on record which objects have chains that were not consolidated, so that `status` says it until a prune could.
-    pub(super) fn record_unconsolidated(
+    pub(in crate::kinds::prune) fn record_unconsolidated(
         &self,
         request: &PruneRequest,
         pruned: &Pruned,
@@ -210,15 +216,14 @@ impl Cell {
     }
 
     /// Says which backups did not complete and stay on a disk that is full, so that they can be resumed, and what lets them go.
-    pub(super) fn say_unended(
+    pub(in crate::kinds::prune) fn say_unended(
         &self,
         request: &PruneRequest,
         log: &SessionLog<'_>,
         pruned: &mut Pruned,
     ) -> Result<()> {
-        let stays = |v: &super::PrunedVersion| {
-            v.action == Action::Keep && v.why.iter().any(|why| why == UNENDED)
-        };
+        let stays =
+            |v: &PrunedVersion| v.action == Action::Keep && v.why.iter().any(|why| why == UNENDED);
         let stay: HashSet<&str> =
             pruned.versions.iter().filter(|v| stays(v)).map(|v| v.session.as_str()).collect();
         if stay.is_empty() {
@@ -279,14 +284,14 @@ impl Cell {
 
     /// Says what was given up and stays all the same on a disk that is full, since newer versions build on it. What is held is
     /// left out: to write it anew would not let it go.
-    pub(super) fn say_crowded(
+    pub(in crate::kinds::prune) fn say_crowded(
         &self,
         request: &PruneRequest,
         asked: &Asked<'_>,
         log: &SessionLog<'_>,
         pruned: &mut Pruned,
     ) -> Result<()> {
-        let is_marked = |v: &&super::PrunedVersion| v.action == Action::Mark;
+        let is_marked = |v: &&PrunedVersion| v.action == Action::Mark;
         let marked: HashSet<&str> =
             pruned.versions.iter().filter(is_marked).map(|v| v.session.as_str()).collect();
         if marked.is_empty() {

@@ -11,17 +11,17 @@ use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_idb::{ExpiredSegment, PruneRow, Status};
 
-use super::decide::{Action, Asked, Decision};
 use super::outlook::{Outlook, Room};
 use super::room::needed_for;
 use super::site::Site;
-use super::{PruneRequest, Pruned, PrunedVersion};
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
 use crate::kinds::consolidate::{Consolidated, Weight, weigh};
-use crate::kinds::prune::hindered::Hinder;
-use crate::kinds::prune::plan::{
-    Base, Bases, ConsolidatedBase, Lack, Plan, Planned, UnconsolidatedBase,
+use crate::kinds::prune::chains::hindered::Hinder;
+use crate::kinds::prune::chains::plan::{Base, Bases, Lack, Plan, Planned};
+use crate::kinds::prune::decide::{Action, Asked, Decision};
+use crate::kinds::prune::report::{
+    ConsolidatedBase, PruneRequest, Pruned, PrunedVersion, UnconsolidatedBase,
 };
 use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
@@ -41,7 +41,11 @@ impl From<&CellError> for Lack {
 }
 
 /// Versions that are only kept since ones that live build on them: the last of each such chain, with a chain below it.
-pub(super) fn given_up(rows: &[PruneRow], decisions: &[Decision], asked: &Asked<'_>) -> Vec<Base> {
+pub(in crate::kinds::prune) fn given_up(
+    rows: &[PruneRow],
+    decisions: &[Decision],
+    asked: &Asked<'_>,
+) -> Vec<Base> {
     let places: HashMap<VersionId, usize> =
         rows.iter().enumerate().map(|(i, row)| (row.version.id, i)).collect();
     let base_of = |i: usize| rows[i].version.base.and_then(|id| places.get(&id).copied());
@@ -71,7 +75,7 @@ pub(super) fn given_up(rows: &[PruneRow], decisions: &[Decision], asked: &Asked<
 }
 
 /// All versions of chains.
-pub(super) fn versions_of(bases: &[Base]) -> HashSet<VersionId> {
+pub(in crate::kinds::prune) fn versions_of(bases: &[Base]) -> HashSet<VersionId> {
     bases.iter().flat_map(Base::versions).collect()
 }
 
@@ -86,7 +90,7 @@ impl Bases {
 impl Cell {
     /// Settles what is to be done about bases: those that take the least room first, since each gives back what the next may
     /// need.
-    pub(super) fn plan_bases(
+    pub(in crate::kinds::prune) fn plan_bases(
         &self,
         bases: Vec<Base>,
         rows: &[PruneRow],
@@ -181,7 +185,7 @@ impl Cell {
 
     /// What a dry run says of plans, where `gone` is what goes without them: those that have the room are done, and what is
     /// below them goes too.
-    pub(super) fn foresee_bases(
+    pub(in crate::kinds::prune) fn foresee_bases(
         &self,
         bases: &mut Bases,
         gone: &mut HashSet<VersionId>,
@@ -208,7 +212,7 @@ impl Cell {
     }
 
     /// Consolidates what is planned. Where the next one lacks room, `free` removes from the media what need not stay any more.
-    pub(super) fn consolidate_bases(
+    pub(in crate::kinds::prune) fn consolidate_bases(
         &self,
         bases: &mut Bases,
         free: &mut dyn FnMut() -> Result<()>,
@@ -280,7 +284,7 @@ impl Cell {
 
     /// Says which bases were not consolidated; these and what they build on stay as they are, and the others are marked where the
     /// rules say so.
-    pub(super) fn settle_bases(
+    pub(in crate::kinds::prune) fn settle_bases(
         &self,
         bases: Bases,
         request: &PruneRequest,
@@ -334,7 +338,7 @@ impl Cell {
     }
 
     /// What a dry run says of the chains that go.
-    pub(super) fn say_foreseen(
+    pub(in crate::kinds::prune) fn say_foreseen(
         bases: &Bases,
         gone: &HashSet<VersionId>,
         rows: &[PruneRow],

@@ -58,7 +58,7 @@ impl StreamWriter<'_> {
             logical: self.logical,
             length: len as u64,
             stored: (len + tag_len) as u32,
-            payload_crc: self.options.crc.then_some(0),
+            payload_crc: self.options.has_payload_crc().then_some(0),
         };
         let Some(b) = &mut self.block else { return Err(LinkClosed) };
         let at = PAYLOAD_AT + b.used;
@@ -73,7 +73,7 @@ impl StreamWriter<'_> {
             let tag = tag.map_err(|_| LinkClosed)?;
             b.grant.buffer[end - tag_len..end].copy_from_slice(&tag);
         }
-        if self.options.crc {
+        if self.options.has_payload_crc() {
             let stored = &b.grant.buffer[payload_at..end];
             header.payload_crc = Some(payload_crc(stream, header.sequence, stored));
         }
@@ -109,9 +109,9 @@ impl StreamWriter<'_> {
                 logical: self.logical,
                 length: len as u64,
                 stored: stored as u32,
-                payload_crc: self.options.crc.then_some(0),
+                payload_crc: self.options.has_payload_crc().then_some(0),
             };
-            let crc = self.options.crc;
+            let crc = self.options.has_payload_crc();
             let header = self.seal(header, Secret::Contents, crc, &mut packed)?;
             let mut head = [0; FRAME_HEADER_LEN];
             header.encode(self.options.stream, &mut head);

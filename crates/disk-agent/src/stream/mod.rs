@@ -45,10 +45,18 @@ pub struct StreamOptions {
     pub names: Vec<u8>,
     /// Sealers of the names and contents keys, where the session is encrypted.
     pub sealers: Option<Sealers>,
-    /// Whether payloads of data carry a CRC.
+    /// Whether payloads of data carry a CRC, and rows the checksums of their contents. Sealed payloads carry one all the same.
     pub crc: bool,
     /// How to compress.
     pub choice: CompressionChoice,
+}
+
+impl StreamOptions {
+    /// Whether payloads of data carry a CRC. What is sealed does: a tag is checked only by who has the key, and copies, repairs and
+    /// consolidations pass frames on without it.
+    fn has_payload_crc(&self) -> bool {
+        self.crc || self.sealers.is_some()
+    }
 }
 
 /// The two keys of an encrypted session, made ready for one stream.

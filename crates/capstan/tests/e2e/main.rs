@@ -39,6 +39,7 @@ mod durable_names;
 mod exchanged_labels;
 mod expired;
 mod export;
+mod exported_meanwhile;
 mod failing_drives;
 mod feed;
 mod filesystems;

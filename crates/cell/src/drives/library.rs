@@ -126,6 +126,34 @@ pub fn status(devices: &DeviceHost, name: &LibraryName) -> Result<LibraryStatus>
     Ok(LibraryStatus { name: name.to_string(), elements, drives, tapes })
 }
 
+/// How often it is decided anew what is moved, as others move tapes too.
+const TRIES: u32 = 20;
+
+/// Does something with tapes by where they lie; anew, if that failed as others moved some meanwhile: a robot is waited for, and who has it
+/// moves tapes.
+fn by_places<T>(
+    library: &mut dyn Changer,
+    mut act: impl FnMut(&mut dyn Changer, &[Held]) -> Result<T>,
+) -> Result<T> {
+    let mut held = library.inventory().map_err(of_tape)?;
+    for _ in 1..TRIES {
+        let done = act(library, &held);
+        let is_of_places = matches!(
+            &done,
+            Err(CellError::Device(e)) if matches!(e.of_tape(), Some(TapeError::Library { .. }))
+        );
+        if !is_of_places {
+            return done;
+        }
+        let now = library.inventory().map_err(of_tape)?;
+        if now == held {
+            return done;
+        }
+        held = now;
+    }
+    act(library, &held)
+}
+
 /// Moves a tape from a place to another. One in a drive is unloaded first.
 pub fn move_tape(
     devices: &DeviceHost,
@@ -150,25 +178,26 @@ pub fn load(
     drive: Option<u32>,
 ) -> Result<Moved> {
     let mut library = open(devices, name)?;
-    let held = library.inventory().map_err(of_tape)?;
-    let tape = find(&held, tape, name)?;
-    if tape.is_cleaning() {
-        return Err(refused(format!(
-            "tape {} cleans drives, it cannot be loaded; use `capstan library clean`",
-            tape.barcode
-        )));
-    }
-    if let Place::Drive(n) = tape.place {
-        return Err(refused(format!(
-            "{} is in drive {n} already; unload it to put it elsewhere",
-            called(tape)
-        )));
-    }
-    let number = match drive {
-        Some(number) => has_drive(&*library, number)?,
-        None => free_drive(&mut *library, &held)?,
-    };
-    carry(&mut *library, &tape.barcode, tape.place, Place::Drive(number))
+    by_places(&mut *library, |library, held| {
+        let tape = find(held, tape, name)?;
+        if tape.is_cleaning() {
+            return Err(refused(format!(
+                "tape {} cleans drives, it cannot be loaded; use `capstan library clean`",
+                tape.barcode
+            )));
+        }
+        if let Place::Drive(n) = tape.place {
+            return Err(refused(format!(
+                "{} is in drive {n} already; unload it to put it elsewhere",
+                called(tape)
+            )));
+        }
+        let number = match drive {
+            Some(number) => has_drive(library, number)?,
+            None => free_drive(library, held)?,
+        };
+        carry(library, &tape.barcode, tape.place, Place::Drive(number))
+    })
 }
 
 /// The first drive that is empty, that nobody uses, and that this host reaches.
@@ -195,16 +224,17 @@ pub fn unload(devices: &DeviceHost, name: &LibraryName, drive: u32) -> Result<Mo
         library.unload_drive(drive).map_err(of_tape)?;
         return Ok(Moved { barcode: String::new(), from, to: None });
     }
-    let held = library.inventory().map_err(of_tape)?;
-    let Some(tape) = at(&held, from) else {
-        return Err(refused(format!(
-            "drive {drive} of {name} holds no tape; `capstan library status` shows where they are"
-        )));
-    };
-    let home = tape.from.filter(|place| at(&held, *place).is_none());
-    let to = home.or_else(|| free_slot(&held, elements)).ok_or_else(|| no_room(name))?;
-    library.unload_drive(drive).map_err(of_tape)?;
-    carry(&mut *library, &tape.barcode, from, to)
+    by_places(&mut *library, |library, held| {
+        let Some(tape) = at(held, from) else {
+            return Err(refused(format!(
+                "drive {drive} of {name} holds no tape; `capstan library status` shows where they are"
+            )));
+        };
+        let home = tape.from.filter(|place| at(held, *place).is_none());
+        let to = home.or_else(|| free_slot(held, elements)).ok_or_else(|| no_room(name))?;
+        library.unload_drive(drive).map_err(of_tape)?;
+        carry(library, &tape.barcode, from, to)
+    })
 }
 
 /// Cleans a drive with the first cleaning tape that is fit for it.

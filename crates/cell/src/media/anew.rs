@@ -126,7 +126,7 @@ impl Cell {
         )))
     }
 
-    /// Refuses a tape of a library that is none of the pool, and marks the medium of the pool that was to be on it.
+    /// Refuses a medium that is none of the pool, and marks the medium of the pool that was to be on its tape.
     fn refuse_not_of_pool(
         &self,
         pool: &str,
@@ -135,20 +135,25 @@ impl Cell {
     ) -> Result<()> {
         let is_of_pool =
             |id| Ok::<_, CellError>(self.idb.management(id)?.pool.as_deref() == Some(pool));
-        let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = address else {
-            return Ok(());
-        };
         if is_of_pool(found.medium)? {
             return Ok(());
         }
-        let place = Address::Tape(tape.recorded());
-        for row in self.idb.media()? {
-            if row.device == place && row.id != found.medium && is_of_pool(row.id)? {
-                let what = format!("{} {ON_IT}", shown(found.medium, &found.label));
-                return Err(self.mark_changed(&row, address, &what)?);
+        let name = shown(found.medium, &found.label);
+        if let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = address {
+            let place = Address::Tape(tape.recorded());
+            for row in self.idb.media()? {
+                if row.device == place && row.id != found.medium && is_of_pool(row.id)? {
+                    return Err(self.mark_changed(&row, address, &format!("{name} {ON_IT}"))?);
+                }
             }
         }
-        Ok(())
+        // Somebody took it out of the pool since it was chosen.
+        match self.idb.medium(found.medium)? {
+            Some(_) => Err(CellError::BadInput(format!(
+                "{name} is not in pool '{pool}' any more; give the command again"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Whether nothing is known to be on a medium.

@@ -41,7 +41,9 @@ use self::hosts::look_here;
 pub(crate) use self::hosts::{at_other_host, is_elsewhere, is_place_here, other_host};
 pub(crate) use self::keeps::{Holds, Keeps, Kept, Lasts, SetTurns};
 pub(crate) use self::libraries::{Libraries, tape_away};
-pub(crate) use self::out::{exported, tape_exported, tape_name, tapes_to_come};
+pub(crate) use self::out::{
+    exported, tape_exported, tape_name, tape_of_library_exported, tapes_to_come,
+};
 pub(crate) use self::owner::{identity, recorded};
 pub(crate) use self::place::{refuse_new_medium_of, refuse_unmounted_home};
 pub use self::state::{Facts, MediumState};

@@ -175,6 +175,23 @@ pub(crate) fn tape_exported(idb: &Idb, medium: MediumId, tape: &str) -> Result<O
     Ok(management.tape_exported(tape).map(|(us, to)| went(us, to)))
 }
 
+/// In words, that what lies on a tape of a library by record left the house, and where it went.
+pub(crate) fn tape_of_library_exported(
+    idb: &Idb,
+    library: &LibraryName,
+    barcode: &str,
+) -> Option<String> {
+    let (library, barcode) = (library.resolved(), Some(barcode.to_owned()));
+    let tape = TapeAddress { library, drive: None, tape: barcode, spool: None }.recorded();
+    let is_on = |medium: &Medium| medium.device.tapes().iter().any(|of| of.recorded() == tape);
+    // Where it cannot be looked up now, it is found by who opens it.
+    let mut media = idb.media().ok()?;
+    media.retain(is_on);
+    let exported = |medium: &Medium| tape_exported(idb, medium.id, &tape_name(&tape)).ok()?;
+    let all: Option<Vec<String>> = media.iter().map(exported).collect();
+    all?.into_iter().next()
+}
+
 fn went(us: i64, to: &str) -> String {
     let day = rfc3339(us);
     let day = day.split('T').next().unwrap_or_default();

@@ -58,6 +58,7 @@ impl Cell {
     /// Refuses to write to a medium that is another cell's, that counts as out of the house, or that is retired. Nothing is
     /// touched yet. Returns which medium is there, if any.
     pub(crate) fn refuse_others(&self, address: &Address) -> Result<Option<MediumId>> {
+        self.devices.leave_exported(address);
         let (header, is_whole) = match self.devices.medium(address) {
             Ok(medium) => {
                 self.note_lost_header(&medium)?;
@@ -93,9 +94,9 @@ impl Cell {
                 ),
                 _ => format!("`capstan media import {}` takes it back", shell_word(address)),
             };
-            return Err(CellError::BadInput(format!(
-                "{name} {to}, so nothing is written to it; {way}"
-            )));
+            let text = format!("{name} {to}, so nothing is written to it; {way}");
+            let medium = header.medium;
+            return Err(CellError::Away { medium, why: format!("which {to}"), text });
         }
         self.refuse_retired(header.medium, &header.label)?;
         if is_whole {

@@ -217,7 +217,10 @@ fn why_unfit(e: CellError) -> Result<String> {
         ) => {
             format!(" cannot be written: {}", chain(&e))
         }
-        CellError::Unreadable { text, .. } => format!(": {text}"),
+        CellError::Device(e) if e.of_tape().is_some_and(TapeError::is_away) => {
+            format!(": {}", chain(&e))
+        }
+        CellError::Unreadable { text, .. } | CellError::Away { text, .. } => format!(": {text}"),
         CellError::Device(DeviceError::NotOurs(_)) => " is not blank and not of Capstan".to_owned(),
         CellError::Device(DeviceError::NotBlank(_)) => " has a medium of Capstan".to_owned(),
         CellError::Device(DeviceError::ArrayMember { place, .. }) => {

@@ -61,6 +61,8 @@ pub(crate) struct Bringing<'a> {
     pub kept: Option<&'a Kept>,
     /// The drives that take it.
     pub fits: &'a Fitting,
+    /// Whether it stays in its mail slot, if it is exported by record.
+    pub leaves_exported: bool,
     /// Gets to know of a drive that fails as it is opened.
     pub note_dead: &'a dyn Fn(u32, &TapeError),
 }
@@ -108,6 +110,7 @@ impl Bringing<'_> {
             library.elements().refuse_no_drive(library.name(), drive)?;
         }
         let mut here = find(library, &held, self.barcode)?;
+        self.refuse_exported(library, &here)?;
         self.fits.refuse_none(library.name(), self.barcode, self.drive)?;
         let (mut offline, mut left) = (None, None);
         if let Place::Drive(n) = here.place
@@ -199,6 +202,23 @@ impl Bringing<'_> {
         let none_reached = unreached.filter(|_| holders.is_empty() && self.ours.is_empty());
         let none_free = || no_drive(library.name(), &holders);
         Err(offline.or(none_reached).unwrap_or_else(none_free))
+    }
+
+    /// Refuses a tape that waits in a mail slot for somebody to take it out. It is asked of the record each time that it is decided what
+    /// is moved: who waited may have missed that.
+    fn refuse_exported(&self, library: &dyn Changer, here: &Held) -> Result<(), TapeError> {
+        let may_be_out = self.leaves_exported && matches!(here.place, Place::Mail(_));
+        let exported = || self.ledger.exported(self.of, self.barcode);
+        match may_be_out.then(exported).flatten() {
+            Some(exported) => Err(TapeError::Away {
+                library: library.name().to_owned(),
+                problem: format!(
+                    "tape {} {exported}, and lies in a mail slot; `capstan library import` takes it back",
+                    self.barcode
+                ),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// When a drive failed in reading: those that did come last, of them first the one whose failure is the longest ago.
@@ -413,7 +433,19 @@ mod tests {
         let (ours, failed, shunned) = (Vec::new(), Vec::new(), Vec::new());
         let (ledger, of, fits, drive) = (&LEDGER, &OF, &FITS, None);
         let note_dead = &|_: u32, _: &TapeError| {};
-        Bringing { ledger, of, barcode, drive, ours, failed, shunned, kept, fits, note_dead }
+        Bringing {
+            ledger,
+            of,
+            barcode,
+            drive,
+            ours,
+            failed,
+            shunned,
+            kept,
+            fits,
+            leaves_exported: false,
+            note_dead,
+        }
     }
 
     #[test]

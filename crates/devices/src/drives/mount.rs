@@ -50,6 +50,7 @@ impl Trial {
         let is_unloaded = |tape: &&Arc<Tape>| tape.loaded.try_lock().is_some_and(|d| d.is_none());
         let loaded = tapes.iter().filter(is_unloaded).cloned().collect();
         for tape in &tapes {
+            tape.leave_exported();
             tape.trials.fetch_add(1, Relaxed);
         }
         Self { tapes, loaded }
@@ -86,6 +87,8 @@ pub struct Tape {
     pub(crate) pinned: AtomicBool,
     /// Who reads it waits while others have it, or all drives.
     patient: AtomicBool,
+    /// Who wants to write it leaves it in its mail slot, if it is exported by record.
+    leaves_exported: AtomicBool,
     /// Its drive failed, or was lost, while it was written.
     lost: AtomicBool,
     /// It was noted that its drive did not write it.
@@ -144,6 +147,7 @@ impl Tape {
             abreast: Abreast::default(),
             pinned: AtomicBool::new(false),
             patient: AtomicBool::new(false),
+            leaves_exported: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             unwritten: AtomicBool::new(false),
             moves: Moves::default(),
@@ -208,8 +212,10 @@ impl Tape {
         self.loaded.try_lock().is_some_and(|loaded| loaded.is_some())
     }
 
-    /// Has it waited for where others have it, or all drives, as long as it is only read.
+    /// Has it waited for where others have it, or all drives, as long as it is only read. Who reads it takes it from a mail slot too: it
+    /// looks the same there whether somebody takes it out, or brought it for whom it is read.
     pub fn be_patient(&self) {
+        self.leaves_exported.store(false, Relaxed);
         self.patient.store(true, Relaxed);
     }
 
@@ -221,6 +227,11 @@ impl Tape {
     /// Whether it is waited for.
     pub fn is_patient(&self) -> bool {
         self.patient.load(Relaxed)
+    }
+
+    /// Leaves it in its mail slot from here on, if it is exported by record: it is wanted to be written.
+    pub(crate) fn leave_exported(&self) {
+        self.leaves_exported.store(true, Relaxed);
     }
 
     /// Keeps it loaded while it is written. False if somebody writes it already.
@@ -479,6 +490,7 @@ impl Tape {
                 shunned,
                 kept,
                 fits,
+                leaves_exported: self.leaves_exported.load(Relaxed),
                 note_dead,
             };
             let (number, drive) = bringing.bring(library)?;

@@ -20,7 +20,7 @@ use crate::drives::{Tapes, nameless};
 use crate::error::io_error;
 use crate::scsi::Reconnects;
 use crate::state::HostState;
-use crate::state::ledger::{Keep, Recorded};
+use crate::state::ledger::{Exported, Keep, Recorded};
 use crate::state::operator::OperatorRequests;
 use crate::state::queue::Queue;
 use crate::state::shared::Common;
@@ -96,6 +96,11 @@ impl DeviceHost {
     /// Says who knows what is on record against drives. The first one stays.
     pub fn doubt_drives_by(&self, recorded: Box<Recorded>) {
         self.state().ledger.doubt_drives_by(recorded);
+    }
+
+    /// Says who knows which tapes are exported by record. The first one stays.
+    pub fn know_exported_by(&self, recorded: Box<Exported>) {
+        self.state().ledger.know_exported_by(recorded);
     }
 
     /// Makes the contents key of a medium's key record known to all who read and write its tapes at this host.

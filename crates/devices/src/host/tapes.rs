@@ -107,6 +107,12 @@ impl DeviceHost {
         Trial::of(self.tapes(), medium)
     }
 
+    /// Leaves the tapes of a medium in their mail slots, if they are exported by record: somebody takes them out. It holds until they are
+    /// waited for to be read ([`Self::wait_for`]).
+    pub fn leave_exported(&self, address: &Address) {
+        address.tapes().iter().for_each(|tape| Tape::of(self.tapes(), tape).leave_exported());
+    }
+
     /// Has the tapes of a medium waited for from here on, as long as they are only read: where others have them, or all drives
     /// ([`crate::state::queue`]).
     pub fn wait_for(&self, address: &Address) {

@@ -1,6 +1,7 @@
 //! What happens to tapes that is worth keeping: how often robots load them, and how full they get.
 //!
-//! Where it is kept the program says once (`DeviceHost::keep_with`); without that it is not kept.
+//! Where it is kept the program says once (`DeviceHost::keep_with`); without that it is not kept. In the same way it says what is on record
+//! of drives, and of tapes that are exported.
 
 use std::sync::OnceLock;
 
@@ -101,25 +102,41 @@ pub struct DriveOnRecord {
 pub type Keep = dyn Fn(Event) + Send + Sync;
 /// Who knows what is on record against the drives of a library.
 pub type Recorded = dyn Fn(&LibraryName) -> Vec<DriveOnRecord> + Send + Sync;
+/// Who knows of a tape of a library that it is exported by record: when and where to, in words that follow its name.
+pub type Exported = dyn Fn(&LibraryName, &str) -> Option<String> + Send + Sync;
 
-/// What happens to the tapes of a host, for who keeps it, and what that one has on record of its drives.
+/// What happens to the tapes of a host, for who keeps it, and what that one has on record of its drives and tapes.
 #[derive(Default)]
-pub(crate) struct Ledger(OnceLock<Box<Keep>>, OnceLock<Box<Recorded>>);
+pub(crate) struct Ledger {
+    keep: OnceLock<Box<Keep>>,
+    drives: OnceLock<Box<Recorded>>,
+    exported: OnceLock<Box<Exported>>,
+}
 
 impl Ledger {
     /// Says who keeps it. The first one stays.
     pub fn keep_with(&self, keep: Box<Keep>) {
-        let _ = self.0.set(keep);
+        let _ = self.keep.set(keep);
     }
 
     /// Says who knows what is on record against drives. The first one stays.
     pub fn doubt_drives_by(&self, recorded: Box<Recorded>) {
-        let _ = self.1.set(recorded);
+        let _ = self.drives.set(recorded);
+    }
+
+    /// Says who knows which tapes are exported. The first one stays.
+    pub fn know_exported_by(&self, recorded: Box<Exported>) {
+        let _ = self.exported.set(recorded);
+    }
+
+    /// That a tape of a library is exported by record, if it is.
+    pub(crate) fn exported(&self, library: &LibraryName, barcode: &str) -> Option<String> {
+        self.exported.get().and_then(|recorded| recorded(library, barcode))
     }
 
     /// What is on record against the drives of a library.
     pub(crate) fn drives_on_record(&self, library: &LibraryName) -> Vec<DriveOnRecord> {
-        self.1.get().map_or_else(Vec::new, |recorded| recorded(library))
+        self.drives.get().map_or_else(Vec::new, |recorded| recorded(library))
     }
 
     /// A drive failed. That it could not write a tape is for who judges the tape.
@@ -130,14 +147,14 @@ impl Ledger {
     }
 
     fn note(&self, event: impl FnOnce() -> Event) {
-        if let Some(keep) = self.0.get() {
+        if let Some(keep) = self.keep.get() {
             keep(event());
         }
     }
 
     #[cfg(test)]
     pub(crate) const fn kept_by_nobody() -> Self {
-        Self(OnceLock::new(), OnceLock::new())
+        Self { keep: OnceLock::new(), drives: OnceLock::new(), exported: OnceLock::new() }
     }
 
     pub(crate) fn note_loaded(&self, library: &LibraryName, barcode: &str) {

@@ -5,14 +5,17 @@ use std::collections::{BTreeMap, HashMap};
 use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, SeenTape};
+use capstan_tape::Changer;
 use capstan_tape::changer::{Held, Place};
 
-use super::{Moved, TapeName, at, called, carry, find, free_slot, no_room, of_tape, open, refused};
+use super::{
+    Moved, TapeName, at, by_places, called, carry, find, free_slot, no_room, of_tape, open, refused,
+};
 use crate::Cell;
 use crate::drives::uses::Uses;
 use crate::error::{CellError, Result};
 use crate::media::libraries::may_travel;
-use crate::media::{Libraries, MediumInfo, MediumState, tape_away};
+use crate::media::{Libraries, MediumInfo, MediumState, tape_away, tape_exported, tape_name};
 
 /// A tape in its place, and what is known of it.
 #[derive(Debug, Clone)]
@@ -141,14 +144,15 @@ impl Cell {
             }
         }
         let mut library = open(&self.devices, name)?;
-        let mut held = library.inventory().map_err(of_tape)?;
-        let waiting: Vec<Held> =
-            held.iter().filter(|h| matches!(h.place, Place::Mail(_))).cloned().collect();
-        for tape in waiting {
-            let to = free_slot(&held, elements).ok_or_else(|| no_room(name))?;
-            let moved = carry(&mut *library, &tape.barcode, tape.place, to)?;
-            held.push(Held { place: to, ..tape });
-            is_back(moved)?;
+        let held = library.inventory().map_err(of_tape)?;
+        for Held { place, .. } in held.iter().filter(|h| matches!(h.place, Place::Mail(_))) {
+            let moved = by_places(&mut *library, |library, held| {
+                let Some(tape) = at(held, *place) else { return Ok(None) };
+                let to = free_slot(held, elements).ok_or_else(|| no_room(name))?;
+                carry(library, &tape.barcode, *place, to).map(Some)
+            })?;
+            // One that somebody took meanwhile is not there to be moved.
+            moved.map_or(Ok(()), &mut is_back)?;
         }
         Ok(count)
     }
@@ -167,60 +171,87 @@ impl Cell {
         let held = library.inventory().map_err(of_tape)?;
         let mut tapes = Vec::new();
         for barcode in barcodes {
-            let tape = find(&held, &TapeName::Barcode(barcode.clone()), name)?;
-            if let Place::Drive(n) = tape.place
-                && let Some(who) = library.drive_info(n).map_err(of_tape)?.in_use
-            {
-                return Err(refused(format!(
-                    "{} is in drive {n}, which is in use: {}; export it when that is done",
-                    called(tape),
-                    self.devices.queue().name(&who)
-                )));
-            }
+            let tape = self.to_export(&mut *library, &held, barcode, name)?;
             if !tapes.contains(&tape) {
                 tapes.push(tape);
             }
         }
-        let free = (1..=library.elements().mail_slots).map(Place::Mail);
-        let mut free: Vec<Place> = free.filter(|place| at(&held, *place).is_none()).collect();
+        let free = free_mail(&*library, &held).count();
         let wanted = tapes.iter().filter(|t| !matches!(t.place, Place::Mail(_))).count();
-        if wanted > free.len() {
+        if wanted > free {
             return Err(refused(format!(
-                "{name} has {} free mail slots for {wanted} tapes; take out what is in them, or export fewer at once",
-                free.len()
+                "{name} has {free} free mail slots for {wanted} tapes; take out what is in them, or export fewer at once"
             )));
         }
-        free.reverse();
         let known = self.tapes_known(name)?;
-        for tape in tapes {
-            let (from, barcode) = (tape.place, tape.barcode.clone());
-            let moved = match (from, free.pop()) {
-                (Place::Slot(_) | Place::Drive(_), Some(to)) => {
-                    if let Place::Drive(n) = from {
-                        library.unload_drive(n).map_err(of_tape)?;
-                    }
-                    carry(&mut *library, &barcode, from, to)?
-                }
-                (_, unused) => {
-                    free.extend(unused);
-                    Moved { barcode, from, to: Some(from) }
-                }
-            };
-            self.forget_seen_tape(name, &tape.barcode)?;
-            let medium = known.of_barcode(&tape.barcode);
-            if let Some(medium) = medium {
-                let tape = TapeAddress {
-                    library: name.resolved(),
-                    drive: None,
-                    tape: Some(tape.barcode.clone()),
-                    spool: None,
-                };
-                self.record_export(medium, Some(&tape), location)?;
-            }
+        for Held { barcode, .. } in tapes {
+            let medium = known.of_barcode(&barcode);
+            let moved = self.export_one(&mut *library, name, &barcode, medium, location)?;
             let label = medium.map(|medium| medium.label.clone());
             on(&Exported { moved, label, elsewhere: None });
         }
         Ok(())
+    }
+
+    /// The tape of a library that is to be exported; refused where somebody uses it.
+    fn to_export(
+        &self,
+        library: &mut dyn Changer,
+        held: &[Held],
+        barcode: &str,
+        name: &LibraryName,
+    ) -> Result<Held> {
+        let tape = find(held, &TapeName::Barcode(barcode.to_owned()), name)?;
+        if let Place::Drive(n) = tape.place
+            && let Some(who) = library.drive_info(n).map_err(of_tape)?.in_use
+        {
+            return Err(refused(format!(
+                "{} is in drive {n}, which is in use: {}; export it when that is done",
+                called(tape),
+                self.devices.queue().name(&who)
+            )));
+        }
+        Ok(tape.clone())
+    }
+
+    /// Moves a tape to a mail slot from where it lies then. It goes on record before: no backup that looks for a tape takes it out of the
+    /// mail slot, as it sees it there only when that is on record.
+    fn export_one(
+        &self,
+        library: &mut dyn Changer,
+        name: &LibraryName,
+        barcode: &str,
+        medium: Option<&Medium>,
+        location: &str,
+    ) -> Result<Moved> {
+        let (of, text) = (name.resolved(), Some(barcode.to_owned()));
+        let tape = TapeAddress { library: of, drive: None, tape: text, spool: None };
+        let mut is_new = false;
+        if let Some(medium) = medium {
+            is_new = tape_exported(&self.idb, medium.id, &tape_name(&tape))?.is_none();
+            self.record_export(medium, Some(&tape), location)?;
+        }
+        let moved = by_places(library, |library, held| {
+            let Held { place: from, barcode, .. } = self.to_export(library, held, barcode, name)?;
+            if let Place::Mail(_) = from {
+                return Ok(Moved { barcode, from, to: Some(from) });
+            }
+            let to = free_mail(library, held).next();
+            let to = to.ok_or_else(|| {
+                refused(format!(
+                    "{name} has no free mail slot for tape {barcode}; take out what is in them"
+                ))
+            })?;
+            if let Place::Drive(n) = from {
+                library.unload_drive(n).map_err(of_tape)?;
+            }
+            carry(library, &barcode, from, to)
+        });
+        if let (Err(_), Some(medium), true) = (&moved, medium, is_new) {
+            self.tape_is_back(medium, name, barcode)?;
+        }
+        self.forget_seen_tape(name, barcode)?;
+        moved
     }
 
     /// A medium that has a barcode in another library, and is not there: it may be the tape with that barcode here, where the library got
@@ -251,6 +282,12 @@ impl Cell {
         let media = self.idb.media()?;
         Ok(Tapes::of(media, &library.resolved()))
     }
+}
+
+/// The mail slots of a library that are free.
+fn free_mail(library: &dyn Changer, held: &[Held]) -> impl Iterator<Item = Place> {
+    let is_free = |place: &Place| at(held, *place).is_none();
+    (1..=library.elements().mail_slots).map(Place::Mail).filter(is_free)
 }
 
 impl KnownTape {

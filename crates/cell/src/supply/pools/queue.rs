@@ -5,7 +5,9 @@ use capstan_devices::queue::Wait;
 use capstan_format::id::MediumId;
 use capstan_tape::TapeError;
 
+use crate::Cell;
 use crate::error::{CellError, Result};
+use crate::supply::pools::usable::unusable;
 use crate::supply::unfit::PassedOver;
 
 /// Why a medium of a pool was passed over that may be free soon.
@@ -19,11 +21,16 @@ pub(crate) struct Queue {
     wait: Wait,
     /// What others have.
     busy: Option<CellError>,
+    /// How often it was decided anew since one was had.
+    anew: u32,
 }
+
+/// How often at most a session decides anew for one medium: what it decides by is changed by people.
+const ANEW_MOST: u32 = 20;
 
 impl Queue {
     pub fn begin(devices: &DeviceHost) -> Self {
-        Self { devices: devices.clone(), wait: devices.queue().wait(), busy: None }
+        Self { devices: devices.clone(), wait: devices.queue().wait(), busy: None, anew: 0 }
     }
 
     /// One may do: nothing is waited for while it is tried.
@@ -34,6 +41,21 @@ impl Queue {
     /// One did. The next one is waited for anew, as long as somebody waits for the first.
     pub fn has_had_one(&mut self) {
         *self = Self::begin(&self.devices);
+    }
+
+    /// Whether the medium is chosen anew, as the one that was chosen is not to be written any more: somebody exported it, retired it, or
+    /// put it into another pool, while something was waited for.
+    pub fn decides_anew(
+        &mut self,
+        cell: &Cell,
+        pool: &str,
+        medium: MediumId,
+        e: &CellError,
+    ) -> bool {
+        let is_away = e.away().is_some();
+        self.anew += 1;
+        self.anew <= ANEW_MOST
+            && (is_away || cell.is_not_to_be_written(pool, medium).unwrap_or(false))
     }
 
     /// Passes over a medium that is out of reach. Where it is a drive that others have, the next one would get none either: that is
@@ -67,6 +89,20 @@ impl Queue {
         }
         passed.retain(|(_, why)| why.what != IN_USE);
         Ok(())
+    }
+}
+
+impl Cell {
+    /// Whether a medium that was chosen from a pool is not one that would be chosen now, as it is not of that pool any more, or cannot be
+    /// written.
+    fn is_not_to_be_written(&self, pool: &str, medium: MediumId) -> Result<bool> {
+        let Some(row) = self.idb.medium(medium)? else { return Ok(true) };
+        for tape in row.device.tapes() {
+            // Where it was a moment ago says nothing.
+            let _ = self.devices.inventory_now(&tape.library);
+        }
+        let info = self.medium_info(&row)?;
+        Ok(info.management.pool.as_deref() != Some(pool) || unusable(&info).is_some())
     }
 }
 

@@ -268,6 +268,7 @@ impl Lacks {
 fn refused(error: CellError) -> Refused<CellError> {
     let why = match &error {
         CellError::BadInput(why) | CellError::Changed(why) => why.clone(),
+        CellError::Away { text, .. } => text.clone(),
         CellError::Device(e) => match e {
             e if matches!(e.of_tape(), Some(TapeError::NoTape { .. })) => {
                 return Refused::Empty(error);

@@ -327,6 +327,7 @@ impl Cell {
                     self.note_passed_over(&medium.label, Some(medium.id), &e);
                     passed.push((medium.id, why.into()));
                 }
+                Err(e) if queue.decides_anew(self, pool, medium.id, &e) => {}
                 other => return other,
             }
         }

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::Cell;
 use crate::drives::on_record;
 use crate::error::Result;
+use crate::media::tape_of_library_exported;
 use crate::media::write_protected::forget_tab;
 use crate::session::now_us;
 
@@ -30,6 +31,11 @@ impl Cell {
         self.devices.doubt_drives_by(Box::new(move |library| {
             let idb = Weak::upgrade(&of_drives);
             idb.map_or_else(Vec::new, |idb| on_record::known_of(&idb, library))
+        }));
+        let of_tapes = idb.clone();
+        self.devices.know_exported_by(Box::new(move |library, barcode| {
+            Weak::upgrade(&of_tapes)
+                .and_then(|idb| tape_of_library_exported(&idb, library, barcode))
         }));
         self.devices.keep_with(Box::new(move |event| {
             if let Some(idb) = Weak::upgrade(&idb) {

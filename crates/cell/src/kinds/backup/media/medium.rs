@@ -588,9 +588,12 @@ pub(in crate::kinds::backup) fn is_unavailable(error: &CellError) -> bool {
                     | DeviceError::MediumFull { .. }
                     | DeviceError::Busy { .. }
                     | DeviceError::ArrayBroken { .. }
-            ) || e.of_tape().is_some_and(TapeError::blames_tape)
+            ) || e.of_tape().is_some_and(|e| e.blames_tape() || matches!(e, TapeError::Away { .. }))
         }
-        CellError::Io { .. } | CellError::Changed(_) | CellError::Unreadable { .. } => true,
+        CellError::Io { .. }
+        | CellError::Changed(_)
+        | CellError::Unreadable { .. }
+        | CellError::Away { .. } => true,
         _ => false,
     }
 }

@@ -275,6 +275,12 @@ impl ToSupply<'_> {
                 self.passed.push((*id, why.into()));
                 Ok(Next::Again)
             }
+            Err(e)
+                if let (Some((id, _)), Some(pool)) = (chosen, &self.pool)
+                    && self.queue.decides_anew(self.cell, pool, *id, &e) =>
+            {
+                Ok(Next::Again)
+            }
             Err(e) => self.end(e),
         }
     }

@@ -72,7 +72,17 @@ fn a_backup_takes_another_tape_where_the_one_in_mind_is_being_exported() {
         }
         slow(&lab);
         let export = begun(&lab, "library export vtape:vtl V00001L9 --location bank");
-        sleep(Duration::from_millis(700));
+        // It is on record before the robot moves.
+        let is_recorded = || {
+            let shown = run(&lab, "media show V00001L9 --json");
+            shown.ok().stdout.contains("\"state\":\"exported\"")
+        };
+        for _ in 0..100 {
+            if is_recorded() {
+                break;
+            }
+            sleep(Duration::from_millis(50));
+        }
         took_another(ended(begun(&lab, &BACKUP.replace("pool:p", to))));
         ended(export).ok();
         assert_eq!(place(&lab), Place::Mail(1), "{to}");
@@ -86,7 +96,7 @@ fn a_backup_takes_another_tape_where_the_one_in_mind_is_given_up_while_it_waits(
         run(&lab, "pool create q").ok();
         slow(&lab);
         let robot = begun(&lab, "library move vtape:vtl slot:5 slot:8");
-        sleep(Duration::from_millis(300));
+        sleep(Duration::from_millis(700));
         let backup = begun(&lab, BACKUP);
         sleep(Duration::from_millis(1000));
         run(&lab, line).ok();

@@ -180,6 +180,41 @@ fn a_clock_that_leaps_ahead_lets_nothing_expire() {
     ahead(&["status"], 400).ok();
 }
 
+/// A clock leaps, is set right, and leaps again: the first leap does not prove the second, nor the second the first.
+#[test]
+fn a_second_leap_of_the_clock_lets_nothing_go() {
+    // Set right in between or not; the second leap may be short.
+    for (right, second) in [(6, 463), (6, 120), (0, 463), (0, 385)] {
+        let lab = Lab::new();
+        let at = |days: i64, args: &[&str]| {
+            let ahead = (days * 86_400).to_string();
+            finish(lab.command().env(CLOCK, ahead).args(args))
+        };
+        let within = ["prune", "--json", "--keep-within", "30d"];
+        let daily = ["prune", "--json", "--keep-daily", "9"];
+        let removed = |run: &Run| {
+            let json: Value = serde_json::from_str(&run.stdout).expect(&run.stderr);
+            json["removed_versions"].as_u64().unwrap_or_else(|| panic!("{json:#}"))
+        };
+        let nights = [1, 2, 365].into_iter().chain(3..3 + right).chain([second]);
+        for (n, day) in nights.clone().enumerate() {
+            lab.file("tree/state", n.to_string());
+            at(day, &["backup", "--json", "tree", "--to", "medium", "--name", "t", "--full"]);
+            let run = at(day, &within);
+            assert_eq!(removed(&run), 0, "{right}, {second}, {day}: {}", run.stdout);
+        }
+        let run = at(second, &within);
+        assert!(run.stderr.contains("clock-leapt"), "{right}, {second}: {}", run.stderr);
+        assert_eq!(removed(&at(second, &daily)), 0, "{right}, {second}");
+        // What is dated ahead takes no place once the clock is right, and goes by the clock that is confirmed.
+        assert_eq!(removed(&at(3 + right, &daily)), 0, "{right}, {second}");
+        at(second, &["prune", "--clock-is-right"]).ok();
+        let run = at(second, &within);
+        assert!(removed(&run) > 0, "{right}, {second}: {}", run.stdout);
+        assert!(!run.stderr.contains("clock-leapt"), "{right}, {second}: {}", run.stderr);
+    }
+}
+
 #[test]
 fn a_leap_that_a_week_of_backups_followed_was_none() {
     let lab = Lab::new();

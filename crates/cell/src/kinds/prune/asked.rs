@@ -12,8 +12,8 @@ use super::report::PruneRequest;
 use super::still::standing_still;
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::session::now_us;
 use crate::versions::away_media::AwayMedium;
+use crate::versions::leap::{Leap, believed_by};
 
 impl PruneRequest {
     /// The host of which objects are asked for; nothing, for those of all.
@@ -23,11 +23,21 @@ impl PruneRequest {
 }
 
 impl Cell {
-    /// What is asked for, as the versions are decided by it while these media are away.
+    /// What is asked for, as the versions are decided by it while these media are away, by the clock as it is.
     pub(super) fn asked<'a>(
         &self,
         request: &'a PruneRequest,
         away: &[AwayMedium],
+    ) -> Result<Asked<'a>> {
+        self.asked_by(request, away, self.leap()?)
+    }
+
+    /// The same by a leap that was found before: a run that removes what is old judges the clock once.
+    pub(super) fn asked_by<'a>(
+        &self,
+        request: &'a PruneRequest,
+        away: &[AwayMedium],
+        leap: Option<Leap>,
     ) -> Result<Asked<'a>> {
         if request.give_up && (request.names.is_empty() || !request.rules.is_empty()) {
             return Err(CellError::BadInput(
@@ -39,7 +49,6 @@ impl Cell {
             true => HashMap::new(),
             false => self.decided_elsewhere(&self.idb.objects()?)?.into_iter().collect(),
         };
-        let leap = self.leap()?;
         let unsound = self.unsound_versions(&self.unsound_places()?)?;
         Ok(Asked {
             rules: &request.rules,
@@ -60,7 +69,7 @@ impl Cell {
             in_turn: false,
             past_turn: HashSet::new(),
             crowded: self.crowded()?,
-            now_us: leap.map_or_else(now_us, |leap| leap.from_us),
+            now_us: believed_by(leap),
             leap,
             here: jiff::tz::TimeZone::system(),
         })

@@ -53,13 +53,17 @@ impl Cell {
             false => self.sound_pages()?,
             true => self.check_pages(&SessionLog::new(observer)),
         }
+        // The clock is judged once: the sessions that it is judged by go with what is old.
+        let leap = self.leap()?;
         // All media are looked at for it: once, as long as nothing was done.
         let found = self.media_away()?;
         let away = self.say_still(request, found.clone(), &SessionLog::new(observer))?;
-        let (mut pruned, mut bases) = self.prune_once(request, &found, true, observer, stop)?;
+        let (mut pruned, mut bases) =
+            self.prune_once(request, &found, leap, true, observer, stop)?;
         pruned.away = away;
         let again = |pruned: &mut Pruned| -> Result<()> {
-            let (next, _) = self.prune_once(request, &self.media_away()?, false, observer, stop)?;
+            let away = self.media_away()?;
+            let (next, _) = self.prune_once(request, &away, leap, false, observer, stop)?;
             *pruned = std::mem::take(pruned).and(next);
             Ok(())
         };
@@ -75,10 +79,11 @@ impl Cell {
             self.idb.give_up_objects(&objects, now_us())?;
         }
         let log = SessionLog::new(observer);
-        self.settle_bases(bases, request, &log, &mut pruned)?;
-        self.say_crowded(request, &self.asked(request, &found)?, &log, &mut pruned)?;
+        self.settle_bases(bases, request, leap, &log, &mut pruned)?;
+        let asked = self.asked_by(request, &found, leap)?;
+        self.say_crowded(request, &asked, &log, &mut pruned)?;
         self.say_unended(request, &log, &mut pruned)?;
-        pruned.leap = self.say_leap(&self.asked(request, &found)?, &log)?;
+        pruned.leap = self.say_leap(&asked, &log)?;
         if request.dry_run {
             return Ok(pruned);
         }
@@ -106,7 +111,8 @@ impl Cell {
         if decided.iter().all(|decision| decision.action != Action::Remove) {
             return Ok(());
         }
-        self.prune_once(&request, &self.media_away()?, false, observer, stop).map(drop)
+        self.prune_once(&request, &self.media_away()?, self.leap()?, false, observer, stop)
+            .map(drop)
     }
 
     /// Decides what goes, and marks it, in one transaction. Gives all versions as they were then, and what was decided.
@@ -133,13 +139,14 @@ impl Cell {
         &self,
         request: &PruneRequest,
         away: &[AwayMedium],
+        leap: Option<Leap>,
         consolidates: bool,
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<(Pruned, Bases)> {
         let started_us = now_us();
         let log = SessionLog::new(observer);
-        let mut asked = self.asked(request, away)?;
+        let mut asked = self.asked_by(request, away, leap)?;
         let wrong_clocks = match request.leftovers {
             true => Vec::new(),
             false => self.say_clocks(&asked, request.clocks_said, &log)?,

@@ -124,7 +124,7 @@ impl KeepRules {
                 by_time[of[index]] |= period.is_some();
             }
         }
-        for i in self.within(&dated, versions, here) {
+        for i in self.within(&ages, versions, here) {
             why[i].push("within".to_owned());
             by_time[i] = true;
         }
@@ -149,13 +149,26 @@ impl KeepRules {
         why
     }
 
-    /// Those of these versions, which come newest first, that are at most so much older than the newest.
-    fn within(&self, dated: &[usize], versions: &[Seen<'_>], here: &TimeZone) -> Vec<usize> {
-        let (Some(within), Some(newest)) = (self.within, dated.first()) else { return Vec::new() };
+    /// Those of these versions, which come newest first, that are at most so much older than the newest. One whose date is wrong
+    /// is as old as the next one after it at least, or as old as it says.
+    fn within(&self, ages: &[Age], versions: &[Seen<'_>], here: &TimeZone) -> Vec<usize> {
+        let newest = ages.iter().position(|age| *age == Age::Dated);
+        let (Some(within), Some(newest)) = (self.within, newest) else { return Vec::new() };
         // Beyond the calendar is before all versions.
-        let since = zoned(versions[*newest].created_us, here).checked_sub(within);
+        let since = zoned(versions[newest].created_us, here).checked_sub(within);
         let since = since.map_or(i64::MIN, |t| t.timestamp().as_microsecond());
-        dated.iter().copied().filter(|i| versions[*i].created_us > since).collect()
+        let mut is_next_within = false;
+        let mut found = Vec::new();
+        for (i, (age, version)) in ages.iter().zip(versions).enumerate() {
+            let is_within = version.created_us > since;
+            if *age == Age::Dated {
+                is_next_within = is_within;
+            }
+            if *age != Age::Ahead && (is_within || is_next_within) {
+                found.push(i);
+            }
+        }
+        found
     }
 }
 
@@ -225,6 +238,9 @@ fn zoned(us: i64, here: &TimeZone) -> Zoned {
     let end = if us < 0 { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::from_microsecond(us).unwrap_or(end).to_zoned(here.clone())
 }
+
+#[cfg(test)]
+mod leaps;
 
 #[cfg(test)]
 mod tests {

@@ -238,7 +238,7 @@ impl Cell {
             status.say(Health::Warning, why);
         }
         say_pruned(known, &mut status);
-        let is_after = |leap: &Leap| newest.is_some_and(|v| v.created_us >= leap.to_us);
+        let is_after = |leap: &Leap| newest.is_some_and(|v| leap.doubts(v.created_us));
         if let Some(leap) = known.leap.filter(is_after) {
             status.say(Health::Warning, format!("{} ({})", leap.text(), Code::ClockLeapt));
         }

@@ -27,6 +27,7 @@ use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
 use crate::session::{SessionLog, now_us};
 use crate::supply::Wanted;
+use crate::versions::leap::Leap;
 
 /// Share of a chain that is dead from which on it is consolidated, in percent of its data: below, more bytes would be
 /// written than are given back.
@@ -288,6 +289,7 @@ impl Cell {
         &self,
         bases: Bases,
         request: &PruneRequest,
+        leap: Option<Leap>,
         log: &SessionLog<'_>,
         pruned: &mut Pruned,
     ) -> Result<()> {
@@ -314,7 +316,7 @@ impl Cell {
         if !request.dry_run && !bases.stay.is_empty() {
             let stay = versions_of(&bases.stay);
             // Consolidating took its time: they are looked at again.
-            let asked = self.asked(request, &self.media_away()?)?;
+            let asked = self.asked_by(request, &self.media_away()?, leap)?;
             self.idb.expire(now_us(), &[], |rows| {
                 let decisions = asked.decide(rows);
                 let given_up = rows.iter().zip(&decisions).filter(|(row, d)| {

@@ -125,6 +125,7 @@ mod rait_tape;
 mod rait_vault;
 mod read_errors;
 mod reconnects;
+mod recovered_tapes;
 mod refusals;
 mod renamed_library;
 mod repair;

@@ -4,6 +4,7 @@ use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_devices::rait::placed::Placed;
 use capstan_format::id::MediumId;
 use capstan_idb::{Idb, Management, Medium};
+use capstan_tape::changer::{Held, Place};
 
 use crate::Cell;
 use crate::error::Result;
@@ -45,6 +46,35 @@ impl Cell {
             true => Ok(self.idb.set_medium_exported(medium.id, None)?),
             false => self.return_tapes(medium.id, &tapes, &found),
         }
+    }
+
+    /// Records of the tapes of a medium that are in slots of their libraries, or came from there into drives, that they are back. What
+    /// is in a mail slot may wait there to be carried away.
+    pub(crate) fn tapes_in_slots_are_back(&self, id: MediumId) -> Result<()> {
+        let Some(medium) = self.idb.medium(id)? else { return Ok(()) };
+        for tape in medium.device.tapes() {
+            if let Some(barcode) = tape.tape.as_deref().filter(|_| self.is_in_slot(&tape)) {
+                self.tape_is_back(&medium, &tape.library, barcode)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a medium is on tapes that are all in slots of their libraries, or came from there into drives.
+    pub(crate) fn lies_in_slots(&self, medium: &Medium) -> bool {
+        let tapes = medium.device.tapes();
+        !tapes.is_empty() && tapes.iter().all(|tape| self.is_in_slot(tape))
+    }
+
+    fn is_in_slot(&self, tape: &TapeAddress) -> bool {
+        let is_slot = |place: Place| matches!(place, Place::Slot(_));
+        let is_it = |held: &Held| {
+            Some(&held.barcode) == tape.tape.as_ref()
+                && (is_slot(held.place) || held.from.is_some_and(is_slot))
+        };
+        // A library that cannot be asked says nothing.
+        let held = self.devices.inventory(&tape.library);
+        held.is_ok_and(|held| held.iter().any(is_it))
     }
 
     fn return_tapes(

@@ -308,8 +308,11 @@ impl Cell {
         let known = self.idb.management(id)?;
         let report = self.import(device, observer, stop);
         if known.exported_us.is_some() {
-            // It was out of the house when the backup was made, and is read where it is.
+            // It was out of the house when the backup was made, and is read where it is. A tape in a slot came back since.
             self.idb.set_exported_as(id, &known)?;
+            if report.is_ok() {
+                self.tapes_in_slots_are_back(id)?;
+            }
         }
         let label = there.header().label.clone();
         Ok((id, outcome(label, device.to_string(), report)))
@@ -318,7 +321,9 @@ impl Cell {
     /// Imports a medium from where it was last, if it is there.
     fn take_back(&self, medium: &Medium, observer: &dyn Observer, stop: &Stop) -> RecoveredMedium {
         let import = || -> Result<Report> {
-            if let Some(to) = self.exported(medium.id)? {
+            if let Some(to) = self.exported(medium.id)?
+                && !self.lies_in_slots(medium)
+            {
                 return Err(CellError::BadInput(to));
             }
             self.open_medium(medium)?;

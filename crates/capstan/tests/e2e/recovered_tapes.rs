@@ -88,3 +88,38 @@ fn a_tape_that_a_recovery_reads_in_its_slot_is_back() {
         comes_back(&lab, "t", &lab.path("tree"));
     }
 }
+
+/// The names of a full that lies in the vault did not come back with the database: the next night is a full that says which tapes have
+/// them. Once they are imported, nights build on them.
+#[test]
+fn nights_go_on_where_the_names_of_the_full_are_in_the_vault() {
+    for is_fetched in [false, true] {
+        let lab = lab(3);
+        for tape in ["V00001L9", "V00002L9"] {
+            night(&lab, tape);
+            leave(&lab, tape);
+        }
+        assert_eq!(night(&lab, "V00003L9")["method"], "incr");
+        recover(&lab, "vtape:vtl");
+        assert_eq!(out(&lab), ["V00001L9", "V00002L9"]);
+        if is_fetched {
+            for tape in ["V00001L9", "V00002L9"] {
+                come_back(&lab, tape);
+            }
+            run(&lab, "import vtape:vtl").ok();
+        }
+        let next = night(&lab, "V00003L9");
+        let errors = next["errors"].to_string();
+        match is_fetched {
+            true => assert_eq!((&next["method"], errors.as_str()), (&"incr".into(), "[]")),
+            false => {
+                assert_eq!(next["method"], "full", "{next:#}");
+                for said in ["V00001L9 was", "V00002L9 was", "capstan import vtape:"] {
+                    assert!(errors.contains(said), "{said}: {next:#}");
+                }
+                assert_eq!(night(&lab, "V00003L9")["method"], "incr");
+            }
+        }
+        comes_back(&lab, "t", &lab.path("tree"));
+    }
+}

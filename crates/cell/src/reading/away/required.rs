@@ -46,7 +46,8 @@ impl VersionView<'_> {
         Ok(self.is_known_away(place)? || self.is_on_tape_to_be_had(place)?)
     }
 
-    fn is_on_tape_to_be_had(&self, place: &SegmentPlace) -> Result<bool> {
+    /// Whether a segment is on a tape that can be expected to come.
+    pub fn is_on_tape_to_be_had(&self, place: &SegmentPlace) -> Result<bool> {
         for (_, medium, _) in place.whole_places() {
             if self.media.is_tape_to_be_had(medium)? {
                 return Ok(true);

@@ -4,12 +4,11 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use capstan_address::LibraryName;
-use capstan_catalog::CatalogError;
 use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::{Merged, chain};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
-use capstan_idb::{LogLevel, Object, Status, Version};
+use capstan_idb::{Object, Status, Version};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -333,33 +332,15 @@ impl Cell {
         })
     }
 
-    /// Looks names up in a version that is built on. An error if some of its names are lost. What the home should have, and can be read
-    /// another time only, as its medium is away, fails the session instead: a full in passing would surprise. Where its drive is busy, as
-    /// in a library of one drive each night, a full is made, once.
+    /// Looks names up in a version that is built on. An error if some of its names are lost, or cannot be read now: their media are
+    /// away, or their drive is busy, as in a library of one drive. A full is made then, once.
     pub(super) fn cursor_in<'a>(&'a self, mut view: VersionView<'a>) -> Result<Cursor<'a>> {
         self.add_keys(&mut view, false)?;
-        if let Err(e) = self.look_at_names(&view) {
-            let is_passing = matches!(&e, CatalogError::NoCatalog { away, .. } if away.is_passing);
-            return if is_passing { Ok(Cursor::unreadable(e)) } else { Err(e.into()) };
-        }
+        self.look_at_names(&view)?;
         match view.names_lost() {
             Some(e) => Err(e),
             None => Ok(Cursor::new(Merged::with_sums(view.into_rows())?)),
         }
-    }
-
-    /// Reads the names of what was not looked at where the home has not all of them. What is damaged there counts as damaged from now
-    /// on.
-    fn look_at_names(&self, view: &VersionView<'_>) -> std::result::Result<(), CatalogError> {
-        for place in &view.segments {
-            // Where no catalog is kept, its medium is read when it is the turn of its names.
-            let is_kept = self.idb.log_level_of(place.segment, place.by)? == LogLevel::All;
-            let is_on_trust = || view.is_taken_on_trust(place).unwrap_or(false);
-            if is_kept && is_on_trust() && !self.has_catalog(place.segment).unwrap_or(false) {
-                view.contents(place)?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -2,4 +2,5 @@
 
 pub(crate) mod incremental;
 pub(crate) mod known;
+mod names_away;
 pub(crate) mod resume;

@@ -20,8 +20,7 @@ use crate::session::{SessionLog, is_consolidation};
 
 /// Looks names up in what an incomplete session committed.
 pub(crate) struct Cursor<'a> {
-    /// None where nothing of it can be read now.
-    merged: Option<Merged<'a>>,
+    merged: Merged<'a>,
     head: Option<Row>,
     begun: bool,
     /// Why no more of it can be read.
@@ -32,25 +31,17 @@ pub(crate) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub fn new(merged: Merged<'a>) -> Self {
-        let merged = Some(merged);
         Self { merged, head: None, begun: false, failed: None, goes_on_with: Vec::new() }
-    }
-
-    /// In what cannot be read now, for that reason: the session fails by it.
-    pub fn unreadable(why: CatalogError) -> Self {
-        let (failed, goes_on_with) = (Some(why), Vec::new());
-        Self { merged: None, head: None, begun: true, failed, goes_on_with }
     }
 
     /// Whether all of it is encrypted, or nothing.
     pub fn is_all_encrypted(&self, encrypted: bool) -> bool {
-        self.merged.as_ref().is_none_or(|merged| merged.view.encrypted_alike(encrypted))
+        self.merged.view.encrypted_alike(encrypted)
     }
 
     fn advance(&mut self) {
         // Its end would say of all that comes after it that it is not there.
-        let next = self.merged.as_mut().map_or(Ok(None), Merged::next);
-        self.head = next.unwrap_or_else(|e| {
+        self.head = self.merged.next().unwrap_or_else(|e| {
             self.failed.get_or_insert(e);
             None
         });
@@ -63,9 +54,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Whether a row's contents, as far as they are on media, are of this version and of one state of their file.
-    fn can_be_gone_on_with(&self, merged: &Merged<'_>, row: &Row) -> bool {
-        let (overview, path) = (&merged.overview, row.entry.path());
-        let place = merged.view.segments.get(row.data.segment as usize);
+    fn can_be_gone_on_with(&self, row: &Row) -> bool {
+        let (overview, path) = (&self.merged.overview, row.entry.path());
+        let place = self.merged.view.segments.get(row.data.segment as usize);
         row.entry.kind == Kind::File
             && !row.entry.link
             && row.data == row.ordinal
@@ -74,12 +65,12 @@ impl<'a> Cursor<'a> {
             && !overview.is_replaced(&path, row.ordinal)
     }
 
-    fn base_row(&self, merged: &Merged<'_>, row: &Row) -> BaseRow {
-        let overview = &merged.overview;
+    fn base_row(&self, row: &Row) -> BaseRow {
+        let overview = &self.merged.overview;
         let complete = overview.is_complete(row);
         let e = &row.entry;
         let mut saved = Vec::new();
-        if !complete && self.can_be_gone_on_with(merged, row) {
+        if !complete && self.can_be_gone_on_with(row) {
             saved = saved_ranges(overview, row);
         }
         BaseRow {
@@ -118,7 +109,7 @@ impl BaseCursor for Cursor<'_> {
         if !self.begun {
             self.advance();
         }
-        while let (Some(row), Some(merged)) = (&self.head, &self.merged) {
+        while let Some(row) = &self.head {
             match path_order((&row.entry.dir, &row.entry.name), (dir, name)) {
                 Ordering::Less => {
                     if row.entry.kind != Kind::Tombstone {
@@ -127,7 +118,7 @@ impl BaseCursor for Cursor<'_> {
                     self.advance();
                 }
                 Ordering::Equal => {
-                    let base = self.base_row(merged, row);
+                    let base = self.base_row(row);
                     self.advance();
                     return Some(base);
                 }

@@ -215,6 +215,28 @@ fn a_second_leap_of_the_clock_lets_nothing_go() {
     }
 }
 
+/// What a date holds is held on media, too, until a clock that leapt proved right.
+#[test]
+fn a_clock_that_leaps_ahead_ends_no_lock_on_a_medium() {
+    let lab = Lab::new();
+    let at = |days: i64, args: &[&str]| {
+        finish(lab.command().env(CLOCK, (days * 86_400).to_string()).args(args))
+    };
+    let mut last = String::new();
+    for day in [-3, -2, -1] {
+        lab.file("tree/state", day.to_string());
+        let backup = ["backup", "--json", "tree", "--to", "medium", "--name", "t", "--full"];
+        last = id(&completed(report(at(day, &backup))));
+        lab.run(["protect", &format!("t@{}", &last[..8]), "--none"]).ok();
+    }
+    lab.run(["lock", &format!("t@{}", &last[..8]), "--until", "10d"]).ok();
+    let erase = ["media", "erase", "medium", "--give-up"];
+    at(0, &erase).refused(&["what must stay"]);
+    at(400, &erase).refused(&["what must stay"]);
+    at(400, &["prune", "--clock-is-right"]).ok();
+    at(400, &erase).ok();
+}
+
 #[test]
 fn a_leap_that_a_week_of_backups_followed_was_none() {
     let lab = Lab::new();

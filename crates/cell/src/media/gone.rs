@@ -257,7 +257,7 @@ impl Cell {
     /// The versions that were not given up, or are locked, and those that they build on, each with its object.
     pub(crate) fn needed(&self) -> Result<HashMap<VersionId, ObjectId>> {
         let rows = self.idb.prune_rows()?;
-        let now_us = now_us();
+        let now_us = self.believed_us()?;
         let by_id: HashMap<VersionId, _> = rows.iter().map(|row| (row.version.id, row)).collect();
         let mut needed = HashMap::new();
         for row in &rows {

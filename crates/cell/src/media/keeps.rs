@@ -8,7 +8,6 @@ use capstan_idb::{Keeping, Protection, RotationSet, Status, Version};
 
 use crate::Cell;
 use crate::error::Result;
-use crate::session::now_us;
 
 /// A version that must stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +114,7 @@ impl Keeps {
 impl Cell {
     /// What must stay now.
     pub(crate) fn keeps(&self) -> Result<Keeps> {
-        let now_us = now_us();
+        let now_us = self.believed_us()?;
         let rows = self.idb.versions_kept()?;
         let has_passed = |(version, keeping): &(Version, Keeping)| {
             let until = matches!(keeping.protection, Protection::UntilUs(_));

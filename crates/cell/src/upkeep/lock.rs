@@ -148,7 +148,7 @@ impl Cell {
 
     /// Records the locks of versions on media that were written just now. On others that have the versions they are recorded.
     pub(crate) fn lock_on(&self, versions: &[Version], media: &[MediumId]) -> Result<()> {
-        let now = now_us();
+        let now = self.believed_us()?;
         let mut locks: BTreeMap<MediumId, BTreeMap<VersionId, VersionLock>> = BTreeMap::new();
         for locked in versions {
             let Some(until_us) = self.idb.keeping(locked.id)?.lock_at(now) else { continue };

@@ -5,7 +5,7 @@ use capstan_idb::credible;
 
 use crate::Cell;
 use crate::error::Result;
-use crate::session::{now_us, rfc3339};
+use crate::session::{local, now_us, rfc3339};
 use crate::versions::clock::is_ahead;
 
 const DAY_US: i64 = 86_400_000_000;
@@ -167,6 +167,11 @@ impl Cell {
         Ok(leap_in(&times, right_us, now_us()))
     }
 
+    /// Until when times are believed, by the backups of all objects: what a date holds then is held still.
+    pub(crate) fn believed_us(&self) -> Result<i64> {
+        Ok(believed_by(self.leap()?))
+    }
+
     /// Records that somebody says that the clock is right. Returns what it says, in microseconds since 1970.
     pub fn believe_clock(&self) -> Result<i64> {
         let now = now_us();
@@ -178,6 +183,18 @@ impl Cell {
 /// Until when times are believed, in microseconds since 1970: now, or the last backup before a leap of the clock.
 pub(crate) fn believed_by(leap: Option<Leap>) -> i64 {
     leap.map_or_else(now_us, |leap| leap.from_us)
+}
+
+/// Until when a lock holds that is not over as far as times are believed.
+pub(crate) fn until_text(until_us: i64) -> String {
+    let until = local(until_us);
+    match is_ahead(until_us, now_us()) {
+        true => format!("until {until}"),
+        false => format!(
+            "until {until}, and the clock, which says that this is past, may have leapt (set it, or, if it is right, say so with \
+             `capstan prune --clock-is-right`)"
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -27,7 +27,6 @@ use crate::reading::losses::{Lost, Range, unreadable};
 use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::Encrypt;
-use crate::session::now_us;
 use crate::supply::Wanted;
 use crate::supply::tapes::Supply;
 use crate::versions::protect::say_not_locked;
@@ -190,7 +189,7 @@ impl Repair<'_> {
         let held = cell.hold_medium_as_it_is(self.row.id)?;
         let present: Vec<&ExpiredSegment> =
             given_up.iter().filter(|s| there.contains(&s.number)).collect();
-        let swept = remove_from(&held, &present, now_us());
+        let swept = remove_from(&held, &present, cell.believed_us()?);
         let is_gone =
             |s: &&ExpiredSegment| !there.contains(&s.number) || swept.gone.contains(&s.number);
         let gone: Vec<_> = given_up.iter().filter(is_gone).collect();

@@ -20,7 +20,7 @@ use crate::kinds::stage::is_whole;
 use crate::observe::Silent;
 use crate::reading::unread::of_way;
 use crate::report::Report;
-use crate::session::{SessionLog, now_us};
+use crate::session::SessionLog;
 
 /// A damaged segment that no version needs.
 pub(super) struct Unneeded {
@@ -166,7 +166,7 @@ impl Repair<'_> {
             return Ok(Vec::new());
         }
         let held = cell.hold_medium_as_it_is(self.row.id)?;
-        let (locks, now_us) = (held.medium().version_locks()?, now_us());
+        let (locks, now_us) = (held.medium().version_locks()?, cell.believed_us()?);
         let (locked, free): (Vec<_>, Vec<_>) =
             numbers.iter().copied().partition(|number| is_locked(&locks, *number, now_us));
         for number in locked {

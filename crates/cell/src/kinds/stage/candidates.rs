@@ -15,7 +15,6 @@ use crate::error::Result;
 use crate::kinds::copy::lacking;
 use crate::kinds::copy::staged_on::Target;
 use crate::reading::version::VersionView;
-use crate::session::now_us;
 
 /// Sessions that are looked through for the last that staged.
 const LOOKED_BACK: usize = 500;
@@ -134,10 +133,11 @@ impl Cell {
         }
         let objects: HashMap<_, _> = self.idb.objects()?.into_iter().map(|o| (o.id, o)).collect();
         let mut candidates = Vec::new();
+        let believed_us = self.believed_us()?;
         for row in self.idb.prune_rows()? {
             let Some(segments) = of.get(&row.version.id) else { continue };
             let own = segments.iter().filter(|s| s.owners.first() == Some(&row.version.id));
-            let mut kept = self.what_keeps(&row, segments, sources)?;
+            let mut kept = self.what_keeps(&row, segments, sources, believed_us)?;
             if let (None, Some(why), Some(target)) = (&kept.stays, &kept.locked, target)
                 && self.is_copied(&row.version, sources, target)?
             {
@@ -159,8 +159,14 @@ impl Cell {
         Ok(candidates)
     }
 
-    fn what_keeps(&self, row: &PruneRow, segments: &[&Owned], sources: &Sources) -> Result<Kept> {
-        let now = now_us();
+    /// What keeps a version where it is now, as far as times are believed.
+    fn what_keeps(
+        &self,
+        row: &PruneRow,
+        segments: &[&Owned],
+        sources: &Sources,
+        now: i64,
+    ) -> Result<Kept> {
         if row.version.status == Status::Running || row.in_use {
             return Ok(Kept::stays("in use by a session that runs"));
         }

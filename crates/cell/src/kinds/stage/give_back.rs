@@ -14,7 +14,7 @@ use crate::Cell;
 use crate::error::{Result, chain};
 use crate::kinds::prune::remove_from;
 use crate::report::Staged;
-use crate::session::{SessionLog, now_us};
+use crate::session::SessionLog;
 
 impl Cell {
     /// Removes the originals of the candidates that still go. With the media held, all that decides is looked at anew: hours
@@ -65,7 +65,7 @@ impl Cell {
             if here.is_empty() {
                 continue;
             }
-            let swept = remove_from(held, &here, now_us());
+            let swept = remove_from(held, &here, self.believed_us()?);
             let removed: Vec<(SegmentId, MediumId)> = here
                 .iter()
                 .filter(|s| swept.gone.contains(&s.number))

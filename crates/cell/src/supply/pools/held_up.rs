@@ -7,7 +7,6 @@ use capstan_idb::{Protection, RotationSet};
 use crate::Cell;
 use crate::error::Result;
 use crate::media::{Holds, Keeps, MediumInfo};
-use crate::session::now_us;
 use crate::supply::pools::usable::HOLDS;
 
 /// So many versions are named of each medium.
@@ -100,7 +99,7 @@ impl Cell {
         let keeping = self.idb.keeping(of.version)?;
         let is_protected =
             matches!(keeping.protection, Protection::Permanent | Protection::UntilUs(_));
-        let is_locked = keeping.lock_at(now_us()).is_some();
+        let is_locked = keeping.lock_at(self.believed_us()?).is_some();
         Ok((is_protected && !is_locked && keeps.stays_in_turn(of.version)).then_some(format!(
             "`capstan protect {} --none` lets {} be written in its turn",
             shell_word(self.name_of_version(of.version)?),

@@ -61,7 +61,7 @@ impl Cell {
                 // That of an array's tape is the array's.
                 let array = medium.header().of_array();
                 self.open_drive_key(array.as_ref().unwrap_or(medium.header()))?;
-                refuse_lock_attached(&medium)?;
+                refuse_lock_attached(&medium, self.believed_us()?)?;
                 Foreign::Medium(medium.header().label.clone())
             }
             Err(CellError::Device(DeviceError::NoMedium(_)))
@@ -189,7 +189,7 @@ impl Cell {
         // A writer that was killed may have left more than is recorded.
         self.record_unknown(device.medium(), &SessionLog::new(&Silent))?;
         let erased = self.erasable(medium, secure)?;
-        refuse_locked(device.medium())?;
+        refuse_locked(device.medium(), self.believed_us()?)?;
         device.refuse_worm()?;
         self.refuse_last(medium, give_up, "erase")?;
         Ok((erased, device))

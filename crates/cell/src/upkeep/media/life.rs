@@ -17,6 +17,7 @@ use crate::session::waited::patiently;
 use crate::supply::init::Initialise;
 use crate::supply::labels::rule::LabelRule;
 use crate::supply::labels::{TAKEN, no_label};
+use crate::versions::leap::until_text;
 
 /// So many versions that must stay are named, others are counted.
 const NAMED: usize = 5;
@@ -53,12 +54,12 @@ fn way_of_unended(name: &str) -> String {
 }
 
 /// Refuses a medium that records a lock, whatever the database knows of it.
-pub(crate) fn refuse_locked(medium: &OpenMedium) -> Result<()> {
-    medium.version_locks()?.iter().try_for_each(|lock| refuse_lock(medium, lock))
+pub(crate) fn refuse_locked(medium: &OpenMedium, now_us: i64) -> Result<()> {
+    medium.version_locks()?.iter().try_for_each(|lock| refuse_lock(medium, lock, now_us))
 }
 
 /// Refuses a tape to which a lock is attached, of which the database knows nothing.
-pub(crate) fn refuse_lock_attached(medium: &OpenMedium) -> Result<()> {
+pub(crate) fn refuse_lock_attached(medium: &OpenMedium, now_us: i64) -> Result<()> {
     for number in medium.segments()? {
         let locks = match medium.attachment(number) {
             Ok(found) => found.map(|attached| attached.locks).unwrap_or_default(),
@@ -66,17 +67,16 @@ pub(crate) fn refuse_lock_attached(medium: &OpenMedium) -> Result<()> {
             Err(DeviceError::Medium { .. }) => continue,
             Err(e) => return Err(e.into()),
         };
-        locks.into_iter().map(FoundLock::Whole).try_for_each(|lock| refuse_lock(medium, &lock))?;
+        let mut locks = locks.into_iter().map(FoundLock::Whole);
+        locks.try_for_each(|lock| refuse_lock(medium, &lock, now_us))?;
     }
     Ok(())
 }
 
-fn refuse_lock(medium: &OpenMedium, lock: &FoundLock) -> Result<()> {
+fn refuse_lock(medium: &OpenMedium, lock: &FoundLock, now_us: i64) -> Result<()> {
     let until = match lock {
-        FoundLock::Whole(lock) if lock.until_us <= now_us() => return Ok(()),
-        FoundLock::Whole(lock) => {
-            format!("until {}", crate::session::local(lock.until_us))
-        }
+        FoundLock::Whole(lock) if lock.until_us <= now_us => return Ok(()),
+        FoundLock::Whole(lock) => until_text(lock.until_us),
         FoundLock::Damaged(_) => "without end, as its lock is damaged".to_owned(),
     };
     Err(CellError::BadInput(format!(
@@ -220,7 +220,7 @@ impl Cell {
         let info = self.medium_info(medium)?;
         self.refuse_kept(&info)?;
         self.refuse_read(medium.id)?;
-        refuse_locked(device.medium())?;
+        refuse_locked(device.medium(), self.believed_us()?)?;
         device.refuse_worm()?;
         may_go()?;
         let lost = self.idb.versions_only_on_medium(medium.id)?;
@@ -282,12 +282,13 @@ impl Cell {
         }
         self.refuse_retired(medium.id, &medium.label)?;
         // What cannot be read as ours may be ours and damaged: a lock holds it all the same.
+        let believed_us = self.believed_us()?;
         for id in self.idb.versions_on_medium(medium.id)? {
-            if let Some(until) = self.idb.keeping(id)?.lock_at(now_us()) {
+            if let Some(until) = self.idb.keeping(id)?.lock_at(believed_us) {
                 return Err(CellError::BadInput(format!(
-                    "{called} held {}, which is locked until {}; `capstan media forget '{}'` gives it up and leaves the tape as it is",
+                    "{called} held {}, which is locked {}; `capstan media forget '{}'` gives it up and leaves the tape as it is",
                     self.name_of_version(id)?,
-                    crate::session::local(until),
+                    until_text(until),
                     medium.label
                 )));
             }

@@ -416,7 +416,7 @@ fn whole(address: &Address) -> Result<Address> {
     })
 }
 
-/// The same, as text; as it is where it is not there.
+/// The name by which a device is recorded, as text, whether it is there or not.
 pub(crate) fn recorded(address: &Address) -> String {
-    whole(address).as_ref().unwrap_or(address).to_string()
+    address.recorded().to_string()
 }

@@ -260,8 +260,8 @@ pub struct TuneArgs {
     /// if earlier backups are encrypted
     #[arg(long, value_enum, value_name = "BY")]
     pub encrypt: Option<EncryptArg>,
-    /// Write no checksums of data frames (those of encrypted frames remain): damage to them shows in a restore, if at all, and no copy,
-    /// verification or repair finds it
+    /// Write no checksums of data frames; encrypted frames keep theirs. Damage to a frame without one shows in a restore, if at all: no
+    /// copy, verification or repair finds it
     #[arg(long)]
     pub no_crc: bool,
     /// How to read files: through the page cache, past it, or whichever is best

@@ -7,9 +7,10 @@ use std::time::Duration;
 use capstan_engine::meter::Meters;
 use capstan_engine::queue::Queue;
 use capstan_engine::threads::{self, NoThread};
-use capstan_format::entry::{Entry, Kind};
+use capstan_format::entry::{Entry, Kind, Timestamp};
 use rustix::io::Errno;
 
+use crate::ctime;
 use crate::linux::source::{self, Buffers, DirHandle};
 use crate::select::Selection;
 use crate::walk::ahead::Ahead;
@@ -87,4 +88,12 @@ pub fn row_of(dir: &DirHandle, name: &[u8], buffers: &mut Buffers) -> Result<Opt
 pub fn same_inode(dir: &DirHandle, name: &[u8], path: &[u8]) -> bool {
     let (a, b) = (source::stat_at(dir, name), source::stat_of(path));
     matches!((a, b), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+}
+
+/// Whether what a name in a directory has now came into being after an inode was `changed`: it then is another inode, if it has the same
+/// number too. File systems give the number of a removed file to the next one. `false` where the file system does not say.
+pub fn was_born_after(dir: &DirHandle, name: &[u8], changed: Timestamp) -> bool {
+    let born = source::stat_at(dir, name).ok().and_then(|stat| source::born_at(dir, name, &stat));
+    // A backup may have recorded the time of change as a nanosecond earlier.
+    born.is_some_and(|born| ctime::earlier(born) > changed)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Lab, Run, is_root, noise, skip};
+use crate::support::{Lab, Mount, Run, is_root, loop_devices, noise, skip};
 
 /// The JSON of a run: changes by path below the tree, and the total.
 fn changes(run: &Run) -> (Vec<(String, String, Vec<String>)>, Value) {
@@ -150,6 +150,30 @@ fn a_version_compares_with_the_live_tree() {
     lab.sh("cd tree; rm -r becomes new linked symlink");
     lab.restored(["t", "--in-place", "--overwrite", "always"]);
     compare(&lab, 0, &["--contents"]);
+}
+
+/// A file system gives the numbers of inodes that were removed to those that a restore makes.
+#[test]
+fn a_restored_tree_whose_inodes_have_the_numbers_of_before_is_the_same() {
+    if !loop_devices() {
+        return skip("loop devices cannot be mounted here");
+    }
+    let lab = Lab::new();
+    lab.sh("truncate -s 64M image; mkfs.ext4 -q image");
+    let image = lab.path("image").display().to_string();
+    let _mount = Mount::new(&["-o", "loop", &image], &lab.path("at"));
+    lab.sh("mkdir at/tree; echo 1 >at/tree/1; sleep 0.05");
+    lab.backed_up(["at/tree", "--to", "medium", "--name", "t"]);
+    let before = lab.sh("stat -c %i at/tree/1");
+    lab.sh("rm -r at/tree");
+    lab.restored(["t", "--in-place"]);
+    assert_eq!(lab.sh("stat -c %i at/tree/1"), before);
+    let (found, total) = compare(&lab, 0, &[]);
+    assert!(found.is_empty() && total["unchanged"] == 2, "{found:?} {total}");
+    // What is the inode of before says that it changed.
+    lab.backed_up(["at/tree", "--to", "medium", "--name", "t"]);
+    lab.sh("sleep 0.05; cd at/tree; touch -r 1 ../stamp; echo X >1; touch -r ../stamp 1");
+    has(&compare(&lab, 4, &[]).0, "/1", "metadata", &["ctime"]);
 }
 
 #[test]

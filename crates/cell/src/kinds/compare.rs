@@ -8,7 +8,7 @@ use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
 use capstan_disk_agent::linux::source::DirHandle;
 use capstan_disk_agent::linux::source_file::SourceFile;
-use capstan_disk_agent::look::{look, same_inode};
+use capstan_disk_agent::look::{look, same_inode, was_born_after};
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::select::{Pattern, Selection};
 use capstan_disk_agent::walk::WalkEvent;
@@ -238,6 +238,9 @@ impl Comparison<'_, '_> {
             }
         }
         let mut what = differences(&before, &after);
+        if what == [Aspect::Ctime] && was_born_after(dir, &row.entry.name, row.entry.ctime) {
+            what.clear();
+        }
         let mut compared = false;
         if row.entry.kind == Kind::File
             && !row.entry.link

@@ -77,7 +77,6 @@ pub use queries::status::{Health, LastSession, ObjectStatus};
 pub use queries::versions::VersionInfo;
 pub use report::{Pick, PickedTape};
 pub use request::Which;
-pub use session::input::{wait_for_command, wait_for_command_at_most};
 pub use session::refused::{RefusedNow, age_text};
 pub use session::waits::{WaitNow, WaitingSession};
 pub use supply::enough_drives;

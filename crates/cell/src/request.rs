@@ -7,13 +7,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use capstan_address::{Address, SpoolPlan};
-pub use capstan_disk_agent::backup::{Fate, Foreseen, Locked, ReadMode};
-pub use capstan_disk_agent::select::Pattern;
-pub use capstan_disk_agent::stream::choice::Compression;
-pub use capstan_disk_agent::target::Overwrite;
+pub use capstan_disk_agent::backup::{Fate, Foreseen};
 use capstan_format::entry::Kind;
 use capstan_idb::RotationSet;
 pub use capstan_idb::{LogLevel, Protection};
+pub use capstan_select::Pattern;
+pub use capstan_wire::backup::{Locked, ReadMode};
+pub use capstan_wire::compression::Compression;
+pub use capstan_wire::restore::Overwrite;
 use jiff::civil::Date;
 use serde::Serialize;
 

@@ -16,7 +16,7 @@ use capstan_cell::report::Report;
 use capstan_cell::request::{Overwrite, RestoreRequest, RestoreTo, VersionName};
 use capstan_devices::directory::FileDevice;
 use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::stream::choice::{Compression, CompressionChoice, Ladder};
+use capstan_disk_agent::stream::choice::{CompressionChoice, Ladder};
 use capstan_disk_agent::stream::{StreamOptions, StreamWriter};
 use capstan_engine::entropy::Entropy;
 use capstan_engine::meter::Meters;
@@ -27,6 +27,7 @@ use capstan_format::record::{
 };
 use capstan_media_agent::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
 use capstan_media_agent::write::writer::Writer;
+use capstan_wire::compression::Compression;
 use support::{Deaf, fast_dir};
 
 /// Writes a medium with a session that has these rows.

@@ -9,13 +9,13 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use capstan_devices::directory::faulty::FaultyStorage;
-use capstan_disk_agent::stream::choice::Compression;
 use capstan_format::catalog::Contents;
 use capstan_format::codec::Method;
 use capstan_format::entry::Kind;
 use capstan_format::record::{OtherEnd, SessionEnd, SessionEnds};
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_wire::compression::Compression;
 use common::{
     Got, Reported, Shape, Spec, assert_same, device, label, open, recorder, take, write_session,
     writer,

@@ -4,10 +4,10 @@ mod common;
 
 use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_devices::operator;
-use capstan_disk_agent::stream::choice::Compression;
 use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_wire::compression::Compression;
 use common::{Reported, Shape, Spec, device, open, recorder, write_session, writer};
 
 #[test]

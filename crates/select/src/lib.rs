@@ -1,27 +1,23 @@
-//! What is left out of a backup: patterns, tags, sizes, file systems, and what must never be backed up.
+//! Patterns of paths, as `.gitignore` files have them.
+//!
+//! Whoever chooses paths asks here: a backup what it leaves out, a restore what it brings, a search what it finds. In come
+//! patterns and paths, out comes a decision. Nothing is read or opened.
 
-use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// Begin of a cache directory's tag (https://bford.info/cachedir/).
-pub const CACHE_TAG: &str = "CACHEDIR.TAG";
-/// What that file must begin with.
-pub const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
-
 /// A pattern, and where it was given.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Pattern {
     /// The pattern, as in a .gitignore.
     pub text: String,
-    /// The file that has it, and its line there, from 1; nothing of one that was typed.
-    pub from: Option<(PathBuf, usize)>,
+    /// The file that has it, as it is shown, and its line there, from 1; nothing of one that was typed.
+    pub from: Option<(String, usize)>,
 }
 
 impl From<&str> for Pattern {
@@ -40,7 +36,7 @@ impl Pattern {
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.from {
-            Some((file, line)) => write!(f, "'{}' ({}:{line})", self.text, file.display()),
+            Some((file, line)) => write!(f, "'{}' ({file}:{line})", self.text),
             None => write!(f, "'{}'", self.text),
         }
     }
@@ -65,32 +61,15 @@ pub struct Decision {
     pub excludes: bool,
 }
 
-/// What is left out.
+/// Patterns, compiled: the last one that matches a path decides.
 #[derive(Debug)]
-pub struct Selection {
+pub struct Patterns {
     matcher: Gitignore,
     patterns: Vec<Pattern>,
-    /// Leave out what lies in directories tagged as caches.
-    pub exclude_caches: bool,
-    /// Leave out what lies in directories that hold one of these names.
-    pub exclude_if_present: Vec<Vec<u8>>,
-    /// Sizes of the files to take, in bytes.
-    pub sizes: Option<RangeInclusive<u64>>,
-    /// Do not enter other file systems.
-    pub one_file_system: bool,
-    /// Directories (device, inode) never to enter: our own media and home.
-    pub never: Vec<(u64, u64)>,
-    /// Roots that are not looked at, of which what the base has stays: they were directories and are links, or a link above
-    /// them leads to where there is nothing.
-    pub kept_roots: Vec<Vec<u8>>,
-    /// Roots that lie in other roots, and maybe in what is not entered for those: on another file system, or made by the kernel.
-    pub inner_roots: Vec<Vec<u8>>,
-    /// Where something is to be mounted.
-    pub mounts: MountPoints,
 }
 
-impl Selection {
-    /// A selection by patterns in the order given, later ones deciding; `include` patterns come after all.
+impl Patterns {
+    /// Patterns of what is left out, in the order given, later ones deciding; `include` has exceptions, which come after all.
     /// Patterns with a leading or inner slash are anchored at the root directory.
     pub fn new(exclude: &[Pattern], include: &[Pattern]) -> Result<Self, BadPattern> {
         let mut builder = GitignoreBuilder::new("/");
@@ -115,33 +94,22 @@ impl Selection {
             add("!", pattern)?;
         }
         let bad = |e: ignore::Error| BadPattern { pattern: "".into(), reason: e.to_string() };
-        Ok(Self {
-            matcher: builder.build().map_err(bad)?,
-            patterns,
-            exclude_caches: false,
-            exclude_if_present: Vec::new(),
-            sizes: None,
-            one_file_system: false,
-            never: Vec::new(),
-            kept_roots: Vec::new(),
-            inner_roots: Vec::new(),
-            mounts: MountPoints::default(),
-        })
+        Ok(Self { matcher: builder.build().map_err(bad)?, patterns })
     }
 
     /// Whether there is no pattern at all.
-    pub fn has_patterns(&self) -> bool {
-        !self.matcher.is_empty()
+    pub fn is_empty(&self) -> bool {
+        self.matcher.is_empty()
     }
 
     /// Its patterns, by their numbers.
-    pub fn patterns(&self) -> &[Pattern] {
+    pub fn all(&self) -> &[Pattern] {
         &self.patterns
     }
 
     /// What patterns say of a path (without leading slash); nothing where none matches.
     pub fn decide(&self, path: &[u8], is_dir: bool) -> Option<Decision> {
-        if !self.has_patterns() {
+        if self.is_empty() {
             return None;
         }
         let (glob, excludes) =
@@ -231,63 +199,44 @@ fn class_of(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Where something is to be mounted.
-#[derive(Debug, Clone, Default)]
-pub struct MountPoints {
-    /// Mount points that this machine has on record (absolute, without the leading slash), and whether each is mounted without
-    /// being asked for.
-    pub on_record: BTreeMap<Vec<u8>, bool>,
-    /// Where the object's last version found something mounted, and something in it, as messages write paths; nothing where that is
-    /// not known.
-    pub last: Option<HashSet<String>>,
-    /// Where a disk was mounted when the session began (absolute, without the leading slash): one that goes meanwhile is missed too.
-    pub at_begin: HashSet<Vec<u8>>,
-    /// Whether the last version does not say so, as it was imported or comes from an earlier program: its rows tell it besides, and `last`
-    /// is of an earlier version, if of any.
-    pub rows_tell: bool,
-    /// Likewise where it found contents that another may mask: btrfs subvolumes, which are one in a snapshot, and directories
-    /// that a file system in memory lay over.
-    pub last_maskable: Option<HashSet<String>>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn selection(exclude: &[&str], include: &[&str]) -> Selection {
+    fn patterns(exclude: &[&str], include: &[&str]) -> Patterns {
         let own = |s: &[&str]| s.iter().map(|s| (*s).into()).collect::<Vec<_>>();
-        Selection::new(&own(exclude), &own(include)).unwrap()
+        Patterns::new(&own(exclude), &own(include)).unwrap()
     }
 
     #[test]
     fn patterns_are_those_of_gitignore() {
-        let s = selection(&["*.o", "/home/*/cache/", "tmp/"], &["keep.o"]);
+        let s = patterns(&["*.o", "/home/*/cache/", "tmp/"], &["keep.o"]);
         assert!(s.excludes(b"usr/src/a.o", false));
         assert!(!s.excludes(b"usr/src/keep.o", false));
         assert!(s.excludes(b"home/me/cache", true));
         assert!(!s.excludes(b"home/me/cache", false));
         assert!(!s.excludes(b"srv/home/me/cache", true));
         assert!(s.excludes(b"srv/tmp", true));
-        assert!(Selection::new(&["a[".into()], &[]).is_err());
+        assert!(Patterns::new(&["a[".into()], &[]).is_err());
     }
 
     #[test]
     fn the_pattern_that_decides_is_known() {
         let listed = |text: &str, line| Pattern {
             text: text.to_owned(),
-            from: Some((PathBuf::from("list"), line)),
+            from: Some(("list".to_owned(), line)),
         };
         let exclude = [listed("# a comment", 1), listed("*.o", 2), listed("", 3), "cache/".into()];
-        let s = Selection::new(&exclude, &["keep.o".into()]).unwrap();
+        let s = Patterns::new(&exclude, &["keep.o".into()]).unwrap();
         let of = |path: &str, is_dir| {
             let decision = s.decide(path.as_bytes(), is_dir)?;
-            Some((s.patterns()[decision.pattern].clone(), decision.excludes))
+            Some((s.all()[decision.pattern].clone(), decision.excludes))
         };
         assert_eq!(of("a/b.o", false), Some((listed("*.o", 2), true)));
         assert_eq!(of("a/cache", true), Some(("cache/".into(), true)));
         assert_eq!(of("a/keep.o", false), Some(("keep.o".into(), false)));
         assert_eq!(of("a/cache", false), None);
-        let bad = Selection::new(&[listed("a[", 7)], &[]).unwrap_err();
+        let bad = Patterns::new(&[listed("a[", 7)], &[]).unwrap_err();
         assert!(bad.to_string().contains("'a[' (list:7)"), "{bad}");
     }
 
@@ -310,10 +259,10 @@ mod tests {
             ("[]{]x{", "{x{", true),
             ("*{[0-9]}", "a{5}", true),
         ] {
-            let s = selection(&[pattern], &[]);
+            let s = patterns(&[pattern], &[]);
             assert_eq!(s.excludes(name.as_bytes(), false), matches, "{pattern} {name}");
         }
-        let s = selection(&["*.o"], &["{a,b}.o"]);
+        let s = patterns(&["*.o"], &["{a,b}.o"]);
         assert!(s.excludes(b"a.o", false) && !s.excludes(b"{a,b}.o", false));
     }
 
@@ -340,12 +289,12 @@ mod tests {
             ("[[:graph:]]", "!", true),
             ("[[:graph:]]", " ", false),
         ] {
-            let s = selection(&[pattern], &[]);
+            let s = patterns(&[pattern], &[]);
             assert_eq!(s.excludes(name.as_bytes(), false), matches, "{pattern} {name}");
         }
-        let bad = Selection::new(&["[[:digits:]]".into()], &[]).unwrap_err().to_string();
+        let bad = Patterns::new(&["[[:digits:]]".into()], &[]).unwrap_err().to_string();
         assert!(bad.contains("there is no class of characters [:digits:]"), "{bad}");
-        let endless = Selection::new(&["a[[:digit:]".into()], &[]).unwrap_err().to_string();
+        let endless = Patterns::new(&["a[[:digit:]".into()], &[]).unwrap_err().to_string();
         assert!(endless.contains("a[[:digit:]"), "{endless}");
     }
 }

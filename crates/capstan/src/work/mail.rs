@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use capstan_cell::wait_for_command_at_most;
+use capstan_disk_agent::linux::command::wait_for_command_at_most;
 use capstan_engine::threads;
 use lettre::address::Envelope;
 use lettre::message::{Mailbox, header::ContentType};

@@ -16,8 +16,9 @@ use capstan_cell::observe::Stop;
 use capstan_cell::prune::{Action, KeepRules, PruneRequest, Pruned};
 use capstan_cell::report::Report;
 use capstan_cell::request::BackupRequest;
-use capstan_cell::{Cell, CellError, ObjectStatus, wait_for_command};
+use capstan_cell::{Cell, CellError, ObjectStatus};
 use capstan_devices::WAYS_TO_ROOM;
+use capstan_disk_agent::linux::command::wait_for_command;
 use capstan_engine::clock;
 use capstan_engine::message::shell_word;
 use jiff::Timestamp;
@@ -579,7 +580,7 @@ fn shell(line: &str, spec: &Spec, env: &[(&str, String)], stop: &Stop) -> Result
     command.arg("-c").arg(line).stdin(Stdio::null());
     command.stdout(std::io::stderr()).env("CAPSTAN_SPEC", &spec.path);
     command.envs(env.iter().map(|(name, value)| (name, value)));
-    match command.spawn().and_then(|mut child| wait_for_command(&mut child, stop)) {
+    match command.spawn().and_then(|mut child| wait_for_command(&mut child, &stop.0)) {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("the command '{line}' failed: {status}")),
         Err(e) => Err(format!("the command '{line}' could not be started: {e}")),

@@ -49,7 +49,7 @@ fn patterns_in(file: &Path) -> Result<Vec<Pattern>, Failure> {
             "write patterns as UTF-8; ? matches any byte of a name that is not",
         )
     })?;
-    let from = PathBuf::from(shown(file));
+    let from = shown(file);
     // A file from another system may begin with a byte order mark.
     let lines = text.trim_start_matches('\u{feff}').lines().zip(1..);
     Ok(lines

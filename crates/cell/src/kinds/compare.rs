@@ -6,15 +6,18 @@ use capstan_catalog::diff::{Aspect, Change, ChangeTotals, LiveRows, differences,
 use capstan_catalog::listed::Listed;
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
+use capstan_disk_agent::linux::mount_table::HostMounts;
 use capstan_disk_agent::linux::source::DirHandle;
 use capstan_disk_agent::linux::source_file::SourceFile;
 use capstan_disk_agent::look::{look, same_inode, was_born_after};
 use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::select::{Pattern, Selection};
+use capstan_disk_agent::select::Selection;
 use capstan_disk_agent::walk::WalkEvent;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Kind, is_below, is_inside, selected};
 use capstan_idb::Version;
+use capstan_select::Pattern;
+use capstan_wire::backup::{MountedLast, Rules};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
@@ -91,11 +94,16 @@ impl Cell {
             log.say(Code::Adapted, "cell", &request.version.name, text.to_owned());
         }
         let mut roots = self.roots_compared(request, backed_up.as_ref())?;
-        let mut selection = selection_of(backed_up.as_ref())?;
+        let mut rules = backed_up.as_ref().map_or_else(Rules::default, rules_of);
         let is_inner = |root: &Vec<u8>| roots.iter().any(|of| of != root && is_inside(root, of));
         let (inner, outer): (Vec<_>, Vec<_>) = roots.iter().cloned().partition(is_inner);
-        (selection.inner_roots, roots) = (inner, outer);
-        selection.never = crate::kinds::backup::never_entered(self, &roots, None)?;
+        (rules.inner_roots, roots) = (inner, outer);
+        self.never_enter(std::iter::empty(), &mut rules)?;
+        // What is of another size is left out where both sides are held against each other.
+        let sizes = rules.sizes.take();
+        let (last, here) = (MountedLast::default(), HostMounts::default());
+        let selection = Selection::new(&rules, &roots, &last, here)
+            .map_err(|e| CellError::BadInput(e.to_string()))?;
         let closed: Mutex<Vec<Vec<u8>>> = Mutex::default();
         let mut comparison = Comparison {
             rows,
@@ -105,7 +113,7 @@ impl Cell {
             missing: paths.clone(),
             roots: &roots,
             paths: &paths,
-            sizes: selection.sizes.take(),
+            sizes,
             owners: OwnerNames::default(),
             closed: &closed,
             stop,
@@ -412,18 +420,16 @@ fn guessed_roots(mut rows: LiveRows<'_>) -> Result<Vec<Vec<u8>>> {
     }
 }
 
-fn selection_of(selected: Option<&Selected>) -> Result<Selection> {
-    let Some(s) = selected else {
-        return Selection::new(&[], &[]).map_err(|e| CellError::BadInput(e.to_string()));
-    };
-    let mut selection = Selection::new(&Pattern::typed(&s.exclude), &Pattern::typed(&s.include))
-        .map_err(|e| CellError::BadInput(e.to_string()))?;
-    selection.exclude_caches = s.exclude_caches;
-    selection.exclude_if_present =
-        s.exclude_if_present.iter().map(|n| n.clone().into_bytes()).collect();
-    selection.sizes = s.sizes.map(|(low, high)| low..=high);
-    selection.one_file_system = s.one_file_system;
-    Ok(selection)
+fn rules_of(s: &Selected) -> Rules {
+    Rules {
+        exclude: Pattern::typed(&s.exclude),
+        include: Pattern::typed(&s.include),
+        exclude_caches: s.exclude_caches,
+        exclude_if_present: s.exclude_if_present.iter().map(|n| n.clone().into_bytes()).collect(),
+        sizes: s.sizes.map(|(low, high)| low..=high),
+        one_file_system: s.one_file_system,
+        ..Rules::default()
+    }
 }
 
 #[cfg(test)]

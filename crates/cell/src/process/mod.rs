@@ -4,7 +4,6 @@
 //! it is given again, so when the process was begun tells it from others; its program's name does not, as that is any that a user
 //! gives it. What cannot be seen for sure is not taken for dead by that: who asks goes by what the process says of itself.
 
-pub(crate) mod descendants;
 pub mod guard;
 pub(crate) mod keeper;
 
@@ -103,16 +102,6 @@ fn stat(pid: &str) -> Option<Stat> {
     match fields.next()? {
         "Z" | "X" => Some(Stat::Zombie),
         _ => Some(Stat::Runs { begun: fields.nth(18)?.to_owned() }),
-    }
-}
-
-/// The number of a process's parent, as /proc says. One that has ended has none.
-pub(crate) fn parent_of(number: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    match fields.next()? {
-        "Z" | "X" => None,
-        _ => fields.next()?.parse().ok(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Finding files in versions: by path, name, size, time and kind.
 
 use capstan_catalog::find::{Among, name_like};
-use capstan_disk_agent::select::Selection;
 use capstan_format::entry::{Entry, Kind};
+use capstan_select::Patterns;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -21,14 +21,14 @@ impl Cell {
 
 struct Wanted<'a> {
     request: &'a FindRequest,
-    path: Option<Selection>,
-    name: Option<Selection>,
+    path: Option<Patterns>,
+    name: Option<Patterns>,
 }
 
 impl<'a> Wanted<'a> {
     fn new(request: &'a FindRequest) -> Result<Self> {
         let matcher = |pattern: String| {
-            Selection::new(&[pattern.as_str().into()], &[])
+            Patterns::new(&[pattern.as_str().into()], &[])
                 .map_err(|e| CellError::BadInput(e.to_string()))
         };
         let name = match &request.name {

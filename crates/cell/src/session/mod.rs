@@ -1,6 +1,5 @@
 //! What all sessions share: time, host, process, messages, the end.
 
-pub(crate) mod input;
 pub(crate) mod lease;
 pub(crate) mod presence;
 pub(crate) mod refused;

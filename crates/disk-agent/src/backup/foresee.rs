@@ -72,7 +72,7 @@ pub struct Foreseen {
 pub type EachForeseen<'f> = dyn FnMut(&Foreseen) + 'f;
 
 /// Foresees a backup of the roots; counts as the backup does. Calls with each name, in the order of the walk.
-pub fn foresee(
+pub(super) fn foresee(
     backup: &Backup<'_>,
     roots: &[Vec<u8>],
     base: Option<&mut dyn BaseCursor>,

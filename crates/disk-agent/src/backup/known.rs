@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use capstan_engine::message::Code;
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
+use capstan_wire::backup::ReadMode;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::ReadMode;
 use super::reader::StreamReader;
 use super::rest::Rest;
 use crate::backup::huge::HUGE;
@@ -89,8 +89,7 @@ impl StreamReader<'_> {
         let known = self.backup.known?;
         let stat = source::stat_at(&item.dir, &item.listed.name).ok()?;
         let mut entry = source::entry_of(&item.dir, &item.listed.name, &stat)?;
-        let sizes = self.backup.selection.sizes.as_ref();
-        let is_selected = sizes.is_none_or(|sizes| sizes.contains(&entry.size));
+        let is_selected = self.backup.selection.takes_size(entry.size);
         let is_here = |b: &BaseRow| b.kind == Kind::File && b.ino == entry.ino;
         if entry.kind != Kind::File || !is_selected || item.base.as_ref().is_some_and(is_here) {
             return None;

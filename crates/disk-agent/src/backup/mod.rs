@@ -1,10 +1,13 @@
-//! Reading a source into streams: files are opened in groups, their rows sent, then their contents.
+//! Reading a source into streams: files are opened in groups, their rows sent, then their contents. [`job`] is how it is asked for.
 
 mod contents;
 mod foresee;
 mod hardlinks;
 mod huge;
+mod input;
+pub mod job;
 mod known;
+mod of_input;
 mod probe;
 mod reader;
 mod rest;
@@ -17,20 +20,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::ScopedJoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use capstan_engine::link::{BlockPort, LinkClosed};
 use capstan_engine::message::{Code, Listener, Message, path_text};
-use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::meter::Meters;
 use capstan_engine::queue::Queue;
 use capstan_engine::threads;
-use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, is_inside};
+use capstan_format::entry::is_inside;
+use capstan_wire::backup::ReadOptions;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-pub use self::foresee::{EachForeseen, Fate, Foreseen, Nowhere, foresee};
+pub use self::foresee::{EachForeseen, Fate, Foreseen, Nowhere};
 pub use self::known::KnownFiles;
-pub use self::probe::{Probe, Work, probe};
+pub use self::probe::{Probe, Work};
 use self::reader::StreamReader;
 use crate::backup::huge::Pieces;
 use crate::linux::source;
@@ -64,46 +68,6 @@ impl Drop for Walking<'_> {
     fn drop(&mut self) {
         self.ahead.close();
     }
-}
-
-/// What to do with files in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Locked {
-    /// Save them and say so.
-    Warn,
-    /// Leave them out and say so.
-    Skip,
-    /// Save them and count them as errors.
-    Error,
-}
-
-/// How to read.
-#[derive(Debug, Clone)]
-pub struct ReadOptions {
-    /// What to do with files in use.
-    pub locked: Locked,
-    /// Hold a shared lock on each file while it is read.
-    pub lock_files: bool,
-    /// Store each name of an inode as a file of its own.
-    pub hard_links_as_files: bool,
-    /// How often a file that changed while it was read is read again.
-    pub retries: u32,
-    /// How long to wait before that.
-    pub retry_wait: Duration,
-    /// How large files are read.
-    pub mode: ReadMode,
-}
-
-/// How large files are read: through the page cache or past it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ReadMode {
-    /// Past it where the file is not in it: a direct read of a cold file is faster, and leaves the cache alone.
-    #[default]
-    Auto,
-    /// Through the page cache.
-    Buffered,
-    /// Past the page cache, where the file system can.
-    Direct,
 }
 
 /// What a backup counts.
@@ -246,105 +210,6 @@ impl<'a> Backup<'a> {
 
     pub(super) fn open_stream(&self, options: StreamOptions) -> StreamWriter<'a> {
         StreamWriter::open(self.port.clone(), self.meters.clone(), self.owners.clone(), options)
-    }
-
-    /// Fills a buffer from an input, as far as there is more and nobody stops it. Gives how many bytes that were, or why it cannot be read.
-    fn fill(
-        &self,
-        input: &mut dyn std::io::Read,
-        buffer: &mut [u8],
-        writer: &mut StreamWriter<'_>,
-    ) -> Result<std::io::Result<usize>, LinkClosed> {
-        let mut filled = 0;
-        loop {
-            match input.read(&mut buffer[filled..]) {
-                Ok(0) => return Ok(Ok(filled)),
-                Ok(n) => filled += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => writer.idle()?,
-                Err(e) => return Ok(Err(e)),
-            }
-            if filled == buffer.len() || self.stop.load(Relaxed) {
-                return Ok(Ok(filled));
-            }
-        }
-    }
-
-    /// Saves what a reader gives as one file of that name. Its length is not known before, so it is stored in parts. A reader that has
-    /// nothing yet says now and then that it would block: it is waited for as long as what it gives can be written.
-    pub fn run_input(
-        &self,
-        path: &[u8],
-        input: &mut dyn std::io::Read,
-        stream: StreamOptions,
-    ) -> Result<std::io::Result<u64>, LinkClosed> {
-        let mut writer = self.open_stream(stream);
-        let (dir, name) = match path.iter().rposition(|b| *b == b'/') {
-            Some(at) => (&path[..at], &path[at + 1..]),
-            None => (&[][..], path),
-        };
-        let mut offset = 0;
-        let mut buffer = vec![0; 1 << 20];
-        let result = loop {
-            let filled = self.fill(input, &mut buffer, &mut writer)?;
-            writer.mark(Stage::Source);
-            let filled = match filled {
-                Ok(0) => break Ok(offset),
-                Ok(filled) => filled,
-                Err(e) => break Err(e),
-            };
-            let part = Entry {
-                kind: Kind::Part,
-                dir: dir.to_vec(),
-                name: name.to_vec(),
-                size: filled as u64,
-                part_offset: offset,
-                ..Entry::default()
-            };
-            writer.rows(vec![part])?;
-            let mut rest = &buffer[..filled];
-            while !rest.is_empty() {
-                let space = writer.space()?;
-                let n = space.len().min(rest.len());
-                space[..n].copy_from_slice(&rest[..n]);
-                rest = &rest[n..];
-                writer.advance(n)?;
-            }
-            offset += filled as u64;
-            self.counters.bytes.fetch_add(filled as u64, Relaxed);
-            self.meters.of(Stage::Source).bytes(filled as u64);
-            if self.stop.load(Relaxed) {
-                break Err(std::io::Error::other("stopped"));
-            }
-        };
-        if result.is_ok() {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            let time = capstan_format::entry::Timestamp {
-                sec: now.as_secs() as i64,
-                nsec: now.subsec_nanos(),
-            };
-            let extents = if offset > 0 {
-                vec![Extent { len: offset, kind: ExtentKind::Parts }]
-            } else {
-                Vec::new()
-            };
-            let entry = Entry {
-                dir: dir.to_vec(),
-                name: name.to_vec(),
-                mode: 0o600,
-                uid: rustix::process::geteuid().as_raw(),
-                gid: rustix::process::getegid().as_raw(),
-                size: offset,
-                mtime: time,
-                ctime: time,
-                extents,
-                ..Entry::default()
-            };
-            writer.rows(vec![entry])?;
-            self.counters.files.fetch_add(1, Relaxed);
-        }
-        writer.finish()?;
-        Ok(result)
     }
 
     fn say(&self, code: Code, path: &[u8], text: String) {

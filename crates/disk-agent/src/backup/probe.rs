@@ -9,7 +9,9 @@ use capstan_engine::queue::Queue;
 use capstan_engine::threads;
 use capstan_format::codec::{Compressor, Method};
 use capstan_format::entry::Kind;
-use capstan_format::keys::FrameSealer;
+use capstan_format::id::StreamId;
+use capstan_format::keys::{Cipher, FrameSealer, Purpose};
+use capstan_wire::compression::Compression;
 
 use super::GROUPS_WAITING;
 use crate::linux::source;
@@ -63,15 +65,32 @@ impl Probe {
 }
 
 /// What a stream does with all that it reads: then it is part of its rate.
+#[derive(Debug, Clone, Copy)]
 pub struct Work {
     /// How it compresses.
-    pub choice: CompressionChoice,
-    /// With what it encrypts. Nothing of what is made here is kept, so any key will do.
-    pub sealer: Option<FrameSealer>,
+    pub compression: Compression,
+    /// How it encrypts, if it does.
+    pub cipher: Option<Cipher>,
+}
+
+/// A stream's work, ready to be done.
+struct Tools {
+    choice: CompressionChoice,
+    sealer: Option<FrameSealer>,
+}
+
+impl Tools {
+    fn of(work: Work) -> Self {
+        let choice = CompressionChoice::new(work.compression, Arc::default());
+        // Nothing of what is made here is kept, so any key will do. Without a sealer it is only faster.
+        let stream = StreamId([0; 16]);
+        let sealer = |cipher| FrameSealer::new(&[0; 32], Purpose::Contents, stream, cipher).ok();
+        Self { choice, sealer: work.cipher.and_then(sealer) }
+    }
 }
 
 /// Reads the first files of the roots for a second, or 256 MiB of them, and works on them as a stream would.
-pub fn probe(
+pub(super) fn probe(
     roots: &[Vec<u8>],
     selection: &Selection,
     work: Option<Work>,
@@ -96,7 +115,7 @@ fn taste_most(
         begun: Instant::now(),
         reader: Reader::default(),
         compressor: Compressor::default(),
-        work,
+        tools: work.map(Tools::of),
         buffer: vec![0; READ],
         compressed: Vec::new(),
         compressing: Duration::ZERO,
@@ -139,7 +158,7 @@ struct Taster {
     begun: Instant,
     reader: Reader,
     compressor: Compressor,
-    work: Option<Work>,
+    tools: Option<Tools>,
     buffer: Vec<u8>,
     compressed: Vec<u8>,
     /// Time that is not the source's.
@@ -157,7 +176,7 @@ impl Taster {
         let name = &item.listed.name;
         let Ok(stat) = source::stat_at(&item.dir, name) else { return };
         let Some(entry) = source::entry_of(&item.dir, name, &stat) else { return };
-        let is_wanted = selection.sizes.as_ref().is_none_or(|s| s.contains(&entry.size));
+        let is_wanted = selection.takes_size(entry.size);
         if entry.kind != Kind::File || source::may_be_sparse(&stat) || !is_wanted {
             return;
         }
@@ -173,7 +192,7 @@ impl Taster {
             at += n as u64;
             self.probe.bytes += n as u64;
             self.reads += 1;
-            match &self.work {
+            match &self.tools {
                 Some(_) => self.work_on(n),
                 None if self.reads % TRIED == 1 => self.try_lz4(n),
                 None => {}
@@ -185,17 +204,17 @@ impl Taster {
     }
 
     fn work_on(&mut self, n: usize) {
-        let Some(work) = &mut self.work else { return };
+        let Some(tools) = &mut self.tools else { return };
         let plain = &self.buffer[..n];
-        let method = work.choice.method();
+        let method = tools.choice.method();
         let shrunk = self.compressor.compress(method, plain, &mut self.compressed).is_some();
         if method != Method::Store {
-            work.choice.learn(shrunk);
+            tools.choice.learn(shrunk);
         }
         let made = if shrunk { &mut self.compressed[..] } else { &mut self.buffer[..n] };
         self.probe.tried += n as u64;
         self.probe.shrunk += made.len() as u64;
-        if let Some(sealer) = &work.sealer {
+        if let Some(sealer) = &tools.sealer {
             // What it costs is all that is wanted of it.
             let _ = sealer.seal_in_place(self.reads, &[], made);
         }
@@ -214,13 +233,13 @@ impl Taster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::choice::Compression;
-    use capstan_format::id::StreamId;
-    use capstan_format::keys::{Cipher, Purpose};
+    use capstan_wire::backup::Rules;
 
     fn of(dir: &std::path::Path) -> Probe {
         let root = source::resolve(dir).unwrap();
-        let selection = Selection::new(&["*.left".into()], &[]).unwrap();
+        let rules = Rules { exclude: vec!["*.left".into()], ..Rules::default() };
+        let (last, here) = Default::default();
+        let selection = Selection::new(&rules, &[], &last, here).unwrap();
         probe(&[root], &selection, None, &AtomicBool::new(false))
     }
 
@@ -231,14 +250,10 @@ mod tests {
             std::fs::write(dir.path().join(format!("{n}")), vec![b'a'; 1_000_000]).unwrap();
         }
         let root = source::resolve(dir.path()).unwrap();
-        let (all, stop) = (Selection::new(&[], &[]).unwrap(), AtomicBool::new(false));
+        let (all, stop) = (Selection::all(), AtomicBool::new(false));
         let probed = |method: Method, seals: bool| {
-            let sealer = || {
-                let (purpose, stream) = (Purpose::Contents, StreamId([0; 16]));
-                FrameSealer::new(&[0; 32], purpose, stream, Cipher::best()).unwrap()
-            };
-            let choice = CompressionChoice::new(Compression::Fixed(method), Arc::default());
-            let work = Work { choice, sealer: seals.then(sealer) };
+            let compression = Compression::Fixed(method);
+            let work = Work { compression, cipher: seals.then(Cipher::best) };
             probe(std::slice::from_ref(&root), &all, Some(work), &stop)
         };
         let stored = probed(Method::Store, true);
@@ -282,7 +297,7 @@ mod tests {
             std::fs::write(dir.path().join(format!("{n}")), &block).unwrap();
         }
         let root = source::resolve(dir.path()).unwrap();
-        let (all, stop) = (Selection::new(&[], &[]).unwrap(), AtomicBool::new(false));
+        let (all, stop) = (Selection::all(), AtomicBool::new(false));
         let probe = taste_most(&[root], &all, None, &stop, 3 << 20);
         assert!((3 << 20..=(3 << 20) + READ as u64).contains(&probe.bytes), "{probe:?}");
         assert!(probe.ratio() < 1.01, "{probe:?}");

@@ -10,11 +10,12 @@ use capstan_engine::meter::Stage;
 use capstan_engine::queue::{Queue, Taken};
 use capstan_format::entry::{Entry, Kind, Outcome, OutcomeCode, join};
 use capstan_format::sums::ContentSum;
+use capstan_wire::backup::ReadMode;
 use parking_lot::Mutex;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::{Backup, ReadMode};
+use super::Backup;
 use crate::backup::hardlinks::HardLinks;
 use crate::backup::huge::{HugeFile, Pieces};
 use crate::linux::clock::Clocks;

@@ -6,12 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use capstan_engine::message::Code;
 use capstan_format::entry::{Entry, ExtentKind, Kind, join};
+use capstan_wire::backup::Locked;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::contents::{Contents, OpenFile, is_alike};
 use super::reader::{Opened, StreamReader};
-use super::{KEPT, Locked, text};
+use super::{KEPT, text};
 use crate::ctime;
 use crate::linux::source_file::SourceFile;
 use crate::linux::{locks, source};
@@ -117,8 +118,7 @@ impl StreamReader<'_> {
             return not_yet;
         };
         let stat = stat_of(item)?;
-        let sizes = self.backup.selection.sizes.as_ref();
-        let selected = sizes.is_none_or(|s| s.contains(&base.size));
+        let selected = self.backup.selection.takes_size(base.size);
         if !selected || !base.is_certainly_of(&stat) || self.may_be_in_use(&stat) {
             return not_yet;
         }
@@ -196,8 +196,7 @@ impl StreamReader<'_> {
             return self.open_node(item);
         }
         // What is read again was of such a size: its further names are links to it.
-        let sizes = self.backup.selection.sizes.as_ref().filter(|_| !is_held);
-        if sizes.is_some_and(|s| !s.contains(&entry.size)) {
+        if !is_held && !self.backup.selection.takes_size(entry.size) {
             self.backup.counters.skipped.fetch_add(1, Relaxed);
             // A version does not have what its options leave out, whatever its base has.
             return Ok(item.base.as_ref().map(|_| tombstone(item)));

@@ -6,19 +6,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use capstan_engine::buffer::Buffer;
 use capstan_engine::link::{FilledBlock, Grant, SegmentOrdinal};
 use capstan_format::batch::Batch;
 use capstan_format::codec::Decompressor;
+use capstan_format::entry::{Entry, Kind};
 use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, FrameType};
 use capstan_format::id::StreamId;
 
 use rustix::fs::Stat;
 
+use capstan_wire::backup::{Locked, ReadMode};
+use capstan_wire::compression::Compression;
+
+use super::of_input::OfInput;
 use super::*;
 use crate::linux::source::{DirHandle, Listed};
-use crate::stream::choice::{Compression, CompressionChoice, Ladder};
+use crate::stream::choice::{CompressionChoice, Ladder};
 use crate::walk::{BaseRow, WalkItem};
 
 const BLOCK: usize = 256 << 10;
@@ -122,7 +128,7 @@ fn rows_of(
         retry_wait,
         mode: ReadMode::Auto,
     };
-    let (selection, stop) = (Selection::new(&[], &[]).unwrap(), AtomicBool::new(false));
+    let (selection, stop) = (Selection::all(), AtomicBool::new(false));
     let counters = Counters::default();
     let backup = Backup {
         port: port.clone(),
@@ -406,6 +412,8 @@ fn an_input_that_gives_nothing_is_not_waited_for_where_nothing_can_be_written() 
     }
     let port = Arc::new(Port::default());
     rows_of(&port, Duration::ZERO, |backup, stream| {
-        assert!(backup.run_input(b"f", &mut Silent(port.clone()), stream).is_err());
+        let Backup { port: blocks, meters, stop, counters, .. } = backup;
+        let of = OfInput { port: blocks.clone(), meters: meters.clone(), stop, counters };
+        assert!(of.run(b"f", &mut Silent(port.clone()), stream).is_err());
     });
 }

@@ -1,42 +1,26 @@
-//! Input that is no file: standard input, or a command's output. Neither is waited for once the session is to end, or what it gives
-//! cannot be written any more.
+//! Commands that an administrator gave: how they are run, waited for, and ended with all that they started.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::io;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use capstan_disk_agent::linux::wait::readable;
 use rustix::process::Signal;
 
-use crate::observe::Stop;
-use crate::process::descendants::Descendants;
+use super::descendants::Descendants;
 
 /// How soon somebody who stops the session is heard.
-const NAP: Duration = Duration::from_millis(100);
+pub(crate) const NAP: Duration = Duration::from_millis(100);
 /// How long a command that is told to end may take for it.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Shells, the first that has pipefail is taken.
 const SHELLS: [&str; 3] = ["/bin/bash", "bash", "/bin/sh"];
 
-/// Something that is read from begin to end and may fail at the end.
-pub(crate) struct Input<'a> {
-    from: From,
-    stop: &'a Stop,
-}
-
-enum From {
-    Stdin(File),
-    Command(Child, String),
-}
-
 /// The shell that runs commands: one in which a pipe fails where any of its commands does, where there is such a shell. Else the end of
 /// `pg_dump shop | gzip` would be gzip's, which is well whatever it was given.
-fn shell() -> Command {
+pub(crate) fn shell() -> Command {
     let with_pipefail = |shell: &str| {
         let mut command = Command::new(shell);
         command.args(["-o", "pipefail"]);
@@ -51,62 +35,10 @@ fn shell() -> Command {
     found.map_or_else(|| Command::new("/bin/sh"), |shell| with_pipefail(shell))
 }
 
-impl<'a> Input<'a> {
-    /// Standard input.
-    pub fn stdin(stop: &'a Stop) -> io::Result<Self> {
-        // Without a buffer, which could hold what nobody is told of who waits.
-        let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-        Ok(Self { from: From::Stdin(file), stop })
-    }
-
-    /// A command's output.
-    pub fn command(line: &str, stop: &'a Stop) -> io::Result<Self> {
-        let child =
-            shell().arg("-c").arg(line).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-        Ok(Self { from: From::Command(child, line.to_owned()), stop })
-    }
-
-    /// What went wrong, once all was read: a command that failed. One that goes on although the session is to end is told to end,
-    /// and made to.
-    pub fn end(self) -> Result<(), String> {
-        match self.from {
-            From::Stdin(_) => Ok(()),
-            From::Command(mut child, line) => {
-                drop(child.stdout.take());
-                match wait_for_command(&mut child, self.stop) {
-                    Ok(status) if status.success() => Ok(()),
-                    Ok(status) => Err(format!("'{line}' failed: {status}")),
-                    Err(e) => Err(format!("'{line}' cannot be waited for: {e}")),
-                }
-            }
-        }
-    }
-
-    /// What it gives cannot be written: a command is told to end, and made to.
-    pub fn give_up(self) {
-        if let From::Command(mut child, _) = self.from {
-            drop(child.stdout.take());
-            // The session failed, which is said.
-            let _ = end_command(&mut child);
-        }
-    }
-
-    /// Waits for something to read; an error where the session is to end, or where nothing came for a while.
-    fn wait(&self, input: &impl AsFd) -> io::Result<()> {
-        if self.stop.0.load(Relaxed) {
-            return Err(io::Error::other("the session was stopped"));
-        }
-        match readable(input, NAP)? {
-            true => Ok(()),
-            false => Err(io::ErrorKind::WouldBlock.into()),
-        }
-    }
-}
-
 /// Waits for a command's end. Where the session is to end before, the command and all that it started are told to end, and a second
 /// later made to.
-pub fn wait_for_command(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
-    match wait_until(child, &|| stop.0.load(Relaxed))? {
+pub fn wait_for_command(child: &mut Child, stop: &AtomicBool) -> io::Result<ExitStatus> {
+    match wait_until(child, &|| stop.load(Relaxed))? {
         Some(status) => Ok(status),
         None => end_command(child),
     }
@@ -139,7 +71,8 @@ fn wait_until(child: &mut Child, is_over: &dyn Fn() -> bool) -> io::Result<Optio
     Ok(None)
 }
 
-fn end_command(child: &mut Child) -> io::Result<ExitStatus> {
+/// Tells a command and all that it started to end, and a second later makes them.
+pub(crate) fn end_command(child: &mut Child) -> io::Result<ExitStatus> {
     // Until it was waited for its number is its own.
     let mut all = Descendants::of(child);
     let told = Instant::now();
@@ -157,23 +90,4 @@ fn end_command(child: &mut Child) -> io::Result<ExitStatus> {
         child.kill()?;
     }
     child.wait()
-}
-
-impl Read for Input<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        match &self.from {
-            From::Stdin(stdin) => {
-                self.wait(stdin)?;
-                (&*stdin).read(out)
-            }
-            From::Command(child, _) => match &child.stdout {
-                Some(stdout) => {
-                    self.wait(stdout)?;
-                    // The descriptor's own, without a lock or buffer.
-                    rustix::io::read(stdout, out).map_err(io::Error::from)
-                }
-                None => Ok(0),
-            },
-        }
-    }
 }

@@ -6,10 +6,9 @@ use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::time::Duration;
 
-use capstan_disk_agent::linux::wait::readable;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::process::parent_of;
+use super::wait::readable;
 
 /// Processes that stem from one another. Who was found goes on being one of them when its parent ends.
 #[derive(Default)]
@@ -79,6 +78,17 @@ impl Descendants {
         };
         let numbers = all.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
         numbers.filter(|number| is_new(*number)).filter_map(open).collect()
+    }
+}
+
+/// The number of a process's parent, as /proc says. One that has ended has none.
+fn parent_of(number: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    // The name of the program stands in brackets and may hold anything.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    match fields.next()? {
+        "Z" | "X" => None,
+        _ => fields.next()?.parse().ok(),
     }
 }
 

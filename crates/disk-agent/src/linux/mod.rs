@@ -1,6 +1,8 @@
 //! The operating system calls of the disk agent, in terms that the rest of the crate needs.
 
 pub mod clock;
+pub mod command;
+mod descendants;
 pub mod flags;
 pub mod locks;
 pub mod mount_table;

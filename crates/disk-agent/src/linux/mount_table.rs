@@ -1,6 +1,6 @@
 //! What is mounted, as the kernel's table has it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -58,6 +58,22 @@ impl Mount {
         const NO_DISKS: [&str; 7] =
             ["devtmpfs", "erofs", "overlay", "ramfs", "rootfs", "squashfs", "tmpfs"];
         self.is_of_kernel() || NO_DISKS.iter().any(|kind| kind.as_bytes() == self.kind)
+    }
+}
+
+/// What is mounted on this host, and what is to be, when a session begins. Paths are absolute, without the leading slash.
+#[derive(Debug, Clone, Default)]
+pub struct HostMounts {
+    /// Mount points that the host has on record, and whether each is mounted without being asked for.
+    pub on_record: BTreeMap<Vec<u8>, bool>,
+    /// Where a disk is mounted: one that goes meanwhile is missed too.
+    pub disks: HashSet<Vec<u8>>,
+}
+
+impl HostMounts {
+    /// Those of now, where these are on record.
+    pub fn now(on_record: BTreeMap<Vec<u8>, bool>) -> Self {
+        Self { on_record, disks: disks(&now()) }
     }
 }
 

@@ -102,6 +102,13 @@ pub fn identity(fd: impl AsFd) -> Result<(u64, u64), Errno> {
     Ok((stat.st_dev, stat.st_ino))
 }
 
+/// What tells the directory at a path from all others; of what is none there is nothing: to open a FIFO would wait for its other end.
+pub fn directory(path: &Path) -> Option<(u64, u64)> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    identity(&dir).ok()
+}
+
 /// Whether the file system has no files worth saving: made by the kernel as it is read.
 pub fn is_pseudo(fd: impl AsFd) -> bool {
     // linux/magic.h: proc, sysfs, devpts, cgroup, cgroup2, debugfs, tracefs, securityfs, pstore, bpf, configfs,

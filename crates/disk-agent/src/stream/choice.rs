@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use capstan_engine::meter::Stage;
 use capstan_format::codec::Method;
+use capstan_wire::compression::Compression;
 
 /// From the cheapest to the strongest; each step about halves the rate of the one before on text-like data.
 const LADDER: [Method; 5] =
@@ -18,17 +19,6 @@ const LADDER: [Method; 5] =
 const AGREE: usize = 2;
 /// Most frames stored untried after ones that did not shrink.
 const SKIP_MAX: u32 = 31;
-
-/// What the user asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// None.
-    Off,
-    /// As hard as what limits allows.
-    Auto,
-    /// Always that method.
-    Fixed(Method),
-}
 
 /// The step of the ladder that a session's streams share.
 #[derive(Debug, Default)]

@@ -101,7 +101,9 @@ mod tests {
     use capstan_format::id::StreamId;
 
     use crate::owners::OwnerNames;
-    use crate::stream::choice::{Compression, CompressionChoice, Ladder};
+    use capstan_wire::compression::Compression;
+
+    use crate::stream::choice::{CompressionChoice, Ladder};
     use crate::stream::{StreamOptions, StreamWriter};
 
     const BLOCK: usize = 64 << 10;

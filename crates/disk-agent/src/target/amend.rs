@@ -4,6 +4,7 @@
 use std::os::fd::AsFd;
 
 use capstan_format::entry::{Entry, Kind, Xattr};
+use capstan_wire::restore::Overwrite;
 
 use super::dirs::Missing;
 use super::error::TargetError;
@@ -11,7 +12,7 @@ use super::meta::{self, Failure, Now};
 use super::policy;
 use super::tally::count;
 use super::worker::{MODE_MEANWHILE, Worker};
-use super::{Overwrite, Target, names};
+use super::{Target, names};
 use crate::linux::restore::{self as sys, Handle, Stat};
 
 /// Attributes that give rights. Where the backup does not have them they are removed; others that it does not have stay.

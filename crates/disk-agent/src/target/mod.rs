@@ -27,6 +27,7 @@ mod policy;
 mod tally;
 mod worker;
 
+use capstan_wire::restore::Overwrite;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fs::DirBuilder;
@@ -51,21 +52,6 @@ pub use names::{check_link_text, check_path};
 pub use policy::Found;
 pub use tally::{Tally, TallyTotals};
 pub use worker::{Created, Made, Worker};
-
-/// What to do about files that exist. Directories that exist are always used. What exists and is not replaced gets its metadata where it
-/// looks like what is in the backup, as directories do; with [`Overwrite::Never`] both keep theirs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Overwrite {
-    /// Keep what exists.
-    Never,
-    /// Replace what differs from the backup in kind, size or time of last change (symbolic links:
-    /// in their text, device nodes: in their number).
-    IfDifferent,
-    /// Replace what was last changed before the file in the backup was.
-    IfNewer,
-    /// Replace whatever exists.
-    Always,
-}
 
 /// How a restore goes about its target.
 #[derive(Debug, Clone, Copy)]

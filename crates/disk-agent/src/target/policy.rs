@@ -3,11 +3,12 @@
 use std::ffi::CStr;
 
 use capstan_format::entry::{Entry, Kind};
+use capstan_wire::restore::Overwrite;
 
+use super::Target;
 use super::dirs::{Dir, a};
 use super::error::{ShownPath, TargetError};
 use super::tally::count;
-use super::{Overwrite, Target};
 use crate::linux::restore::{self as sys, Errno, Stat};
 
 /// How often a name that comes and goes at the same time as we look is tried.

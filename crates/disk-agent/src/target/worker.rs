@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use capstan_format::entry::{Entry, ExtentKind, Kind};
+use capstan_wire::restore::Overwrite;
 
 use super::dirs::{Dir, DirCache, Missing, a};
 use super::error::{ShownPath, TargetError};
@@ -12,7 +13,7 @@ use super::meta::{self, Now};
 use super::names::temporary_name;
 use super::policy::{self, TRIES, Way};
 use super::tally::count;
-use super::{Overwrite, Target, names};
+use super::{Target, names};
 use crate::linux::flags::{self, FlagsSet};
 use crate::linux::restore::{self as sys, Errno, Handle};
 
@@ -195,7 +196,7 @@ impl<'t> Worker<'t> {
     /// for its owner cannot restore anything into it afterwards.
     ///
     /// An existing directory's ACLs that are not in the backup are removed; its other attributes
-    /// stay. With [`super::Overwrite::Never`] nothing happens to directories that existed.
+    /// stay. With [`Overwrite::Never`] nothing happens to directories that existed.
     pub fn finish_dir(&mut self, entry: &Entry, path: &[u8]) -> Result<(), TargetError> {
         let dir = self.dirs.get(self.target, path, Missing::Make)?;
         if !self.target.may_finish(path) {
@@ -225,7 +226,7 @@ impl<'t> Worker<'t> {
 
     /// Sets the inode flags of a file or directory, if it has any that can be set; tells whether any changed. Last of all:
     /// an immutable directory takes nothing more. Flags that rights or file system refuse are
-    /// counted. With [`super::Overwrite::Never`] nothing happens to directories that existed.
+    /// counted. With [`Overwrite::Never`] nothing happens to directories that existed.
     pub fn finish_flags(
         &mut self,
         entry: &Entry,

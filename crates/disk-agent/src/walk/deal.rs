@@ -67,7 +67,7 @@ impl<'a, 'b> Deal<'a, 'b> {
     pub fn no_root(&mut self, path: &[u8], e: Errno) {
         let kept = self.base.is_some();
         // Of one that is kept it was said why.
-        if !self.walker.selection.kept_roots.iter().any(|root| root == path) {
+        if !self.walker.selection.rules.kept_roots.iter().any(|root| root == path) {
             (self.walker.event)(WalkEvent::NoRoot(path, e, kept));
         }
         self.failed_root(path);
@@ -337,9 +337,9 @@ impl<'a, 'b> Deal<'a, 'b> {
             (self.walker.event)(WalkEvent::StillMissed(&path_text(&path)));
         }
         let (mounts, event) = (&self.walker.selection.mounts, self.walker.event);
-        let last = self.missed.among(mounts.last.iter().flatten());
+        let last = self.missed.among(mounts.last.mounted.iter().flatten());
         last.into_iter().for_each(|path| event(WalkEvent::StillMissed(path)));
-        let maskable = self.missed.among(mounts.last_maskable.iter().flatten());
+        let maskable = self.missed.among(mounts.last.maskable.iter().flatten());
         maskable.into_iter().for_each(|path| event(WalkEvent::StillMasked(path)));
         (0..self.groups.len()).for_each(|s| self.send(s));
     }

@@ -86,7 +86,7 @@ impl LeftOut {
     /// The rule, in words.
     pub fn text(&self, selection: &Selection) -> String {
         match self {
-            Self::Pattern(number) => match selection.patterns().get(*number) {
+            Self::Pattern(number) => match selection.pattern(*number) {
                 Some(pattern) if pattern.from.is_none() => format!("--exclude {pattern}"),
                 Some(pattern) => format!("--exclude-from {pattern}"),
                 None => "a pattern".to_owned(),

@@ -34,7 +34,11 @@ use self::mounts::{Role, Seen, Unmounted, Within, was_no_mount};
 use crate::linux::mounted::{Mounted, Place};
 use crate::linux::source::{self, DirHandle, Listed};
 use crate::linux::source_file::{Reader, SourceFile};
-use crate::select::{CACHE_SIGNATURE, CACHE_TAG, Selection};
+use crate::select::Selection;
+
+/// The tag of a cache directory (https://bford.info/cachedir/), and what that file begins with.
+const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
+const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
 /// What a backup of `/` leaves out by itself.
 const VOLATILE: [&[u8]; 4] = [b"dev", b"proc", b"run", b"sys"];
@@ -214,7 +218,7 @@ impl Walker<'_> {
         let mut subdirs = Vec::new();
         for (name, rest) in names {
             let path = join(&dir.path, name);
-            if rest.is_empty() && self.selection.kept_roots.contains(&path) {
+            if rest.is_empty() && self.selection.rules.kept_roots.contains(&path) {
                 deal.kept_root(path);
                 continue;
             }
@@ -263,7 +267,7 @@ impl Walker<'_> {
         if let Some(why) = self.why_left(&dir, device.is_some_and(|d| d != id.0), coming.whole) {
             // What was named is wanted all the same.
             let below = self.inner_roots_of(&dir.path);
-            if self.selection.inner_roots.contains(&dir.path) {
+            if self.selection.rules.inner_roots.contains(&dir.path) {
                 device = None;
             } else if below.is_empty() {
                 return self.leave(dir, why, deal);
@@ -325,7 +329,7 @@ impl Walker<'_> {
     /// Why a directory that was met is not entered, if it was not named.
     fn why_left(&self, dir: &DirHandle, other_device: bool, whole: bool) -> Option<&'static str> {
         let volatile = whole && VOLATILE.contains(&dir.path.as_slice());
-        if other_device && self.selection.one_file_system {
+        if other_device && self.selection.rules.one_file_system {
             Some("it is another file system")
         } else if volatile || (other_device && source::is_pseudo(dir.fd.as_fd())) {
             Some("it is made by the kernel or lost at boot")
@@ -362,7 +366,7 @@ impl Walker<'_> {
         let sorted = gather.sorted()?;
         let Some(tag) = tag else { return Ok(sorted) };
         (self.event)(WalkEvent::Skipped(&dir.path));
-        let why = match self.selection.exclude_if_present.contains(&tag.name) {
+        let why = match self.selection.rules.exclude_if_present.contains(&tag.name) {
             true => LeftOut::Present(tag.name.clone()),
             false => LeftOut::Cache,
         };
@@ -390,14 +394,15 @@ impl Walker<'_> {
     }
 
     fn is_inner_root(&self, dir: &[u8], name: &[u8]) -> bool {
-        let inner = &self.selection.inner_roots;
+        let inner = &self.selection.rules.inner_roots;
         !inner.is_empty() && inner.contains(&join(dir, name))
     }
 
     /// The outermost roots below a directory, as paths from there.
     fn inner_roots_of(&self, dir: &[u8]) -> Vec<Vec<u8>> {
         let is_below = |root: &&Vec<u8>| *root != dir && is_inside(root, dir);
-        let below: Vec<&Vec<u8>> = self.selection.inner_roots.iter().filter(is_below).collect();
+        let below: Vec<&Vec<u8>> =
+            self.selection.rules.inner_roots.iter().filter(is_below).collect();
         let is_outer =
             |root: &Vec<u8>| below.iter().all(|other| *other == root || !is_inside(root, other));
         let from_there = |root: &Vec<u8>| {
@@ -422,10 +427,10 @@ impl Walker<'_> {
 
     /// Whether the name tags its directory as not to be saved.
     fn is_tag(&self, dir: &DirHandle, name: &[u8]) -> bool {
-        if self.selection.exclude_if_present.iter().any(|n| n == name) {
+        if self.selection.rules.exclude_if_present.iter().any(|n| n == name) {
             return true;
         }
-        if !self.selection.exclude_caches || name != CACHE_TAG.as_bytes() {
+        if !self.selection.rules.exclude_caches || name != CACHE_TAG {
             return false;
         }
         let Ok(file) = SourceFile::open(dir, name) else { return false };

@@ -121,7 +121,7 @@ impl MountPoints {
     /// as they are, are left out: their bytes are not known.
     pub(crate) fn last_by_dir(&self) -> HashMap<Vec<u8>, Vec<Vec<u8>>> {
         let mut by_dir: HashMap<_, Vec<_>> = HashMap::new();
-        let plain = self.last.iter().flatten().filter(|path| !path.contains('\\'));
+        let plain = self.last.mounted.iter().flatten().filter(|path| !path.contains('\\'));
         for (dir, name) in plain.filter_map(|path| path.rsplit_once('/')) {
             let dir = dir.strip_prefix('/').unwrap_or_default();
             by_dir.entry(dir.into()).or_default().push(name.into());
@@ -131,19 +131,19 @@ impl MountPoints {
 
     /// Those that it leaves out, as messages write them.
     pub(crate) fn odd(&self) -> HashSet<&str> {
-        let paths = self.last.iter().flatten().map(String::as_str);
+        let paths = self.last.mounted.iter().flatten().map(String::as_str);
         paths.filter(|path| path.contains('\\')).collect()
     }
 
     /// Why something is to be mounted at a path, of which the base says so much.
     fn why(&self, path: &[u8], ino: u64, base: Option<Seen>, within: &Within) -> Why {
-        let on_record = self.on_record.get(path);
+        let on_record = self.here.on_record.get(path);
         // It was another directory then, on another device than what it lies in.
         let was_another =
             |(dev, its_ino)| its_ino != ino && dev != within.base_dev.unwrap_or(within.dev);
-        let had = self.rows_tell && base.is_some_and(was_another)
-            || is_among(path, self.last.as_ref())
-            || self.at_begin.contains(path);
+        let had = self.last.rows_tell && base.is_some_and(was_another)
+            || is_among(path, self.last.mounted.as_ref())
+            || self.here.disks.contains(path);
         let by_itself = on_record.is_some_and(|by_itself| *by_itself);
         Why { on_record: on_record.is_some(), by_itself, had, masked: false }
     }
@@ -152,8 +152,8 @@ impl MountPoints {
     fn is_maskable(&self, path: &[u8], base: Option<Seen>, within: &Within) -> bool {
         let was_subvolume =
             |(dev, ino)| ino == SUBVOLUME_ROOT && dev != within.base_dev.unwrap_or(within.dev);
-        self.rows_tell && base.is_some_and(was_subvolume)
-            || is_among(path, self.last_maskable.as_ref())
+        self.last.rows_tell && base.is_some_and(was_subvolume)
+            || is_among(path, self.last.maskable.as_ref())
     }
 }
 
@@ -167,7 +167,7 @@ impl Walker<'_> {
     pub(crate) fn wanted_in(&self, dir: &DirHandle, mut names: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
         let selection = self.selection;
         names.retain(|name| {
-            !selection.one_file_system && !selection.excludes(&join(&dir.path, name), true)
+            !selection.rules.one_file_system && !selection.excludes(&join(&dir.path, name), true)
         });
         names
     }
@@ -182,7 +182,7 @@ impl Walker<'_> {
         role: Role,
     ) -> Option<Expected> {
         // What is mounted below a root is not wanted then.
-        if role == Role::Above || role == Role::Below && self.selection.one_file_system {
+        if role == Role::Above || role == Role::Below && self.selection.rules.one_file_system {
             return None;
         }
         let path = join(&dir.path, &listed.name);

@@ -10,13 +10,12 @@ mod metadata;
 mod plain_user;
 mod policy;
 
+use capstan_wire::restore::Overwrite;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use capstan_disk_agent::target::{
-    Created, OpenFile, Overwrite, Target, TargetError, TargetOptions, Worker,
-};
+use capstan_disk_agent::target::{Created, OpenFile, Target, TargetError, TargetOptions, Worker};
 use capstan_format::entry::{Entry, Kind, Timestamp};
 
 pub(crate) fn options(overwrite: Overwrite) -> TargetOptions {

@@ -6,8 +6,9 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use capstan_disk_agent::target::{Created, Made, Overwrite, Target, Worker};
+use capstan_disk_agent::target::{Created, Made, Target, Worker};
 use capstan_format::entry::{Entry, Kind};
+use capstan_wire::restore::Overwrite;
 
 use crate::{TIME, created, entry, file, options, restore};
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use capstan_address::Address;
 use capstan_cell::request::{Compression, Locked, LogLevel, ReadMode};
-use capstan_format::codec::Method;
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::args::admin::protect::KeepArgs;
@@ -253,7 +252,7 @@ pub struct TuneArgs {
     #[arg(allow_negative_numbers = true)]
     pub buffers: Option<u32>,
     /// off, auto (harder while something else than the processors is the limit), lz4, zstd or zstd:LEVEL with LEVEL -7 to 19
-    #[arg(long, value_name = "METHOD", default_value = "auto", value_parser = parse_compression)]
+    #[arg(long, value_name = "METHOD", default_value = "auto")]
     pub compress: Compression,
     /// Who encrypts. software: the session; this is the default if the home has a key ring. drive: the tape drive, which needs a
     /// key ring too; a drive encrypts all of a tape or none of it. off: nobody, in a home without a key ring; you have to say so once
@@ -311,26 +310,6 @@ impl From<ReadArg> for ReadMode {
     }
 }
 
-/// Reads `off`, `auto`, `lz4`, `zstd`, `zstd:LEVEL`.
-fn parse_compression(text: &str) -> Result<Compression, String> {
-    const LEVELS: RangeInclusive<i32> = -7..=19;
-    match text.split_once(':').map_or((text, None), |(method, level)| (method, Some(level))) {
-        ("off", None) => Ok(Compression::Off),
-        ("auto", None) => Ok(Compression::Auto),
-        ("lz4", None) => Ok(Compression::Fixed(Method::Lz4)),
-        ("zstd", None) => Ok(Compression::Fixed(Method::Zstd(3))),
-        ("zstd", Some(level)) => level
-            .parse()
-            .ok()
-            .filter(|level| LEVELS.contains(level))
-            .map(|level| Compression::Fixed(Method::Zstd(level)))
-            .ok_or_else(|| format!("'{level}' is not a level of zstd; use zstd:-7 to zstd:19")),
-        _ => {
-            Err(format!("unknown compression method '{text}'; use off, auto, lz4 or zstd[:LEVEL]"))
-        }
-    }
-}
-
 /// The paths in what `--files-from` names.
 pub fn split_paths(content: &[u8]) -> Vec<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
@@ -347,18 +326,6 @@ pub fn split_paths(content: &[u8]) -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use std::os::unix::ffi::OsStrExt;
-
-    #[test]
-    fn compression_reads_methods_and_levels() {
-        assert_eq!(parse_compression("off"), Ok(Compression::Off));
-        assert_eq!(parse_compression("auto"), Ok(Compression::Auto));
-        assert_eq!(parse_compression("zstd"), Ok(Compression::Fixed(Method::Zstd(3))));
-        assert_eq!(parse_compression("zstd:-7"), Ok(Compression::Fixed(Method::Zstd(-7))));
-        assert_eq!(parse_compression("zstd:19"), Ok(Compression::Fixed(Method::Zstd(19))));
-        for bad in ["", "gzip", "zstd:", "zstd:20", "zstd:-8", "zstd:x", "lz4:1", "off:1"] {
-            assert!(parse_compression(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn paths_end_by_zero_bytes_if_there_are_any() {

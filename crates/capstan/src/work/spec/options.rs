@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use capstan_address::{Address, LibraryName};
 use capstan_cell::check_names;
-use capstan_disk_agent::select::{Pattern, Selection};
+use capstan_select::{Pattern, Patterns};
 use clap::{Arg, CommandFactory, Parser};
 use toml::de::DeValue;
 
@@ -232,7 +232,7 @@ fn checked(
         if let Some(path) = relative_place(key, &line.backup) {
             return Err(relative(&path));
         }
-        Selection::new(&Pattern::typed(&select.exclude), &Pattern::typed(&select.include))
+        Patterns::new(&Pattern::typed(&select.exclude), &Pattern::typed(&select.include))
             .map(|_| ())
             .map_err(|e| e.to_string())
     });

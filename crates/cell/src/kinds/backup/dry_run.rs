@@ -3,21 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_disk_agent::backup::{EachForeseen, Nowhere, foresee};
+use capstan_disk_agent::backup::EachForeseen;
 use capstan_disk_agent::stream::choice::Ladder;
-use capstan_disk_agent::walk::BaseCursor;
-use capstan_engine::meter::Meters;
 use capstan_format::id::MediumId;
 use capstan_format::keys::{KeyRecord, SessionKeys};
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::Result;
-use crate::kinds::backup::job::{HandedOver, Job, Written};
+use crate::kinds::backup::job::{Job, Written};
 use crate::kinds::backup::plan::Plan;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
-use crate::request::{BackupRequest, Encrypt, Source, Turn};
+use crate::request::{BackupRequest, Encrypt, Turn};
 use crate::session::{SessionLog, now_us};
 
 impl Cell {
@@ -89,17 +87,9 @@ impl Job<'_> {
         stop: &Stop,
         each: &mut EachForeseen<'_>,
     ) -> Result<Report> {
-        let ladder = Arc::new(Ladder::default());
-        let mut cursor = self.cursor.take();
-        let is_of_paths = matches!(self.request.source, Source::Paths(_));
-        let mut done = HandedOver::all();
-        if let Some(stream) = self.streams(cell, keys, &ladder)?.pop().filter(|_| is_of_paths) {
-            let backup = self.agent(Arc::new(Nowhere), &Arc::new(Meters::default()), stop);
-            let base = cursor.as_mut().map(|c| c as &mut dyn BaseCursor);
-            foresee(&backup, &self.plan.roots, base, stream, each)?;
-            done = done.built_on(cursor.as_ref());
-            self.say_base_failed(&done);
-        }
+        let cursor = self.cursor.take();
+        let ready = self.ready(self.order(cell, keys)?, &Arc::new(Ladder::default()))?;
+        let done = self.foresee_by_agent(stop, cursor, ready, each)?;
         let ending = self.ending(cell, &done, stop.0.load(Relaxed), 0)?;
         let written = Written {
             media: &[],

@@ -6,7 +6,8 @@ use capstan_engine::message::{Code, path_text};
 
 use crate::Cell;
 use crate::error::Result;
-use crate::kinds::backup::job::{HandedOver, Job};
+use crate::kinds::backup::handed_over::HandedOver;
+use crate::kinds::backup::job::Job;
 use crate::names::input_path;
 use crate::request::Source;
 

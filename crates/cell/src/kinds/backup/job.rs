@@ -1,37 +1,31 @@
 //! One object's backup: what it builds on or goes on with, its session on record, its streams, its report.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_address::Address;
-use capstan_disk_agent::backup::{Backup, Counters, KnownFiles};
+use capstan_disk_agent::backup::Counters;
+use capstan_disk_agent::linux::mount_table::HostMounts;
 use capstan_disk_agent::linux::used::used;
-use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::stream::choice::{CompressionChoice, Ladder};
-use capstan_disk_agent::stream::{Sealers, StreamOptions};
-use capstan_disk_agent::walk::BaseCursor;
-use capstan_engine::link::{BlockPort, LinkClosed};
 use capstan_engine::message::Code;
-use capstan_engine::meter::Meters;
-use capstan_format::id::{MediumId, ObjectId, SessionId, StreamId, VersionId};
-use capstan_format::keys::{FrameSealer, KeyRecord, Purpose, SessionKeys};
-use capstan_format::record::{OtherEnd, SessionEnd, SessionLabel, StreamLabel, StreamNames};
+use capstan_format::id::{MediumId, ObjectId, SessionId, VersionId};
+use capstan_format::keys::{KeyRecord, SessionKeys};
+use capstan_format::record::{OtherEnd, SessionEnd, SessionLabel};
 use capstan_idb::{LogLevel, Object, Session, Status, Totals, Version};
 
 use super::devices_of;
 use super::source::no_match;
-use crate::error::{CellError, Result, chain};
+use crate::Cell;
+use crate::error::Result;
 use crate::kinds::backup::base::known::ByInode;
 use crate::kinds::backup::base::resume::{Cursor, resumable};
+use crate::kinds::backup::handed_over::HandedOver;
 use crate::kinds::backup::plan::Plan;
 use crate::kinds::backup::source::switched::say_missing;
-use crate::observe::{Progress, Stop};
+use crate::observe::Progress;
 use crate::report::Report;
 use crate::request::{BackupRequest, Encrypt, Level, Source};
-use crate::session::input::Input;
 use crate::session::{SessionLog, now_us, peak_rss, rfc3339};
 use crate::versions::lacking::Said;
-use crate::{Cell, names};
 
 /// An object that is backed up.
 pub(super) struct Job<'a> {
@@ -46,48 +40,18 @@ pub(super) struct Job<'a> {
     pub goes_on: bool,
     base_session: Option<SessionId>,
     /// The version that it builds on. A resumed run's base is its own version: that has not all of what it refers to.
-    based_on: Option<VersionId>,
+    pub based_on: Option<VersionId>,
     /// What the disk agent looks names up in.
     pub cursor: Option<Cursor<'a>>,
     /// What it looks inodes up in.
-    known: Option<ByInode<'a>>,
+    pub known: Option<ByInode<'a>>,
+    /// What is mounted where its disk agent runs, and is to be.
+    pub mounts: HostMounts,
     pub counters: Counters,
     /// Files and bytes to expect.
     pub expected: (u64, u64),
     /// Whether these are what file systems say is used on them.
     pub is_about: bool,
-}
-
-/// Whether all of a job was handed to the media agent, and why its input failed. By default, of a disk agent that ended without
-/// a word, it was not.
-pub(super) struct HandedOver {
-    whole: std::result::Result<(), LinkClosed>,
-    input_failed: Option<String>,
-    /// Why what it builds on could not be read to its end.
-    base_failed: Option<String>,
-}
-
-impl Default for HandedOver {
-    fn default() -> Self {
-        Self { whole: Err(LinkClosed), ..Self::all() }
-    }
-}
-
-impl HandedOver {
-    /// All of it was.
-    pub fn all() -> Self {
-        Self { whole: Ok(()), input_failed: None, base_failed: None }
-    }
-
-    /// The same, with what became of what it builds on.
-    pub fn built_on(self, base: Option<&Cursor<'_>>) -> Self {
-        Self { base_failed: base.and_then(Cursor::failed).map(|e| chain(e)), ..self }
-    }
-
-    /// Whether all of it was, and its input did not fail.
-    pub fn is_well(&self) -> bool {
-        self.whole.is_ok() && self.input_failed.is_none() && self.base_failed.is_none()
-    }
 }
 
 /// How a job ended, as far as it shows before its medium has all of it.
@@ -180,9 +144,7 @@ impl Cell {
         let builds_on = resumed.is_some() || based.is_some();
         say_missing(&plan, &switched, builds_on, &log);
         self.look_for_links(known.as_ref(), builds_on, &mut plan, &log)?;
-        if !plan.roots.is_empty() {
-            plan.selection.mounts = self.mount_points(known.as_ref().map(|o| o.id))?;
-        }
+        let mounts = self.look_for_mounts(known.as_ref(), &mut plan)?;
         let version = resumed.as_ref().map_or(VersionId(self.new_id()?), |r| r.version.id);
         let label = SessionLabel {
             session: SessionId(self.new_id()?),
@@ -213,10 +175,20 @@ impl Cell {
             based_on: based.as_ref().map(|b| b.version),
             cursor: resumed.map(|r| r.cursor).or(based.map(|b| b.cursor)),
             known: by_inode,
+            mounts,
             counters: Counters::default(),
             expected,
             is_about,
         })
+    }
+
+    /// Settles what of a source is to be mounted, by this host and by what the last version found.
+    fn look_for_mounts(&self, known: Option<&Object>, plan: &mut Plan) -> Result<HostMounts> {
+        if plan.trees.roots.is_empty() {
+            return Ok(HostMounts::default());
+        }
+        plan.trees.mounted_last = self.mounted_last(known.map(|object| object.id))?;
+        Ok(self.host_mounts())
     }
 
     /// Refuses to write in clear what was encrypted before, and warns of what is not encrypted.
@@ -245,7 +217,7 @@ impl Cell {
         in_vain: Option<&Object>,
     ) -> Result<Option<Level>> {
         // Neither an input nor a test of the source's speed builds on anything.
-        if plan.roots.is_empty() || plan.null && request.level.is_none() {
+        if plan.trees.roots.is_empty() || plan.null && request.level.is_none() {
             return Ok(Some(Level::Full));
         }
         // What was to be gone on with was a full backup: this one is begun in its place.
@@ -283,36 +255,6 @@ impl Cell {
             return Ok((session.files, all.map(|all| all.bytes).or(own).unwrap_or(0)));
         }
         Ok((0, 0))
-    }
-
-    /// What a stream of a session is made with.
-    pub(crate) fn stream_options(
-        &self,
-        names: &StreamNames,
-        label: &SessionLabel,
-        keys: Option<&(SessionKeys, KeyRecord)>,
-        crc: bool,
-        choice: CompressionChoice,
-    ) -> Result<StreamOptions> {
-        let stream = StreamId(self.new_id()?);
-        let json = |e: serde_json::Error| CellError::BadInput(format!("a label is not JSON: {e}"));
-        let sealers = match keys {
-            None => None,
-            Some((keys, record)) => {
-                let of = |purpose: Purpose| {
-                    FrameSealer::new(keys.key(purpose), purpose, stream, record.cipher())
-                };
-                Some(Sealers { names: of(Purpose::Names)?, contents: of(Purpose::Contents)? })
-            }
-        };
-        Ok(StreamOptions {
-            stream,
-            label: serde_json::to_vec(&StreamLabel { session: label.clone() }).map_err(json)?,
-            names: serde_json::to_vec(names).map_err(json)?,
-            sealers,
-            crc,
-            choice,
-        })
     }
 }
 
@@ -376,74 +318,6 @@ impl Job<'_> {
         p.bytes_expected += expected.1;
     }
 
-    /// Its streams, as many as are planned.
-    pub fn streams(
-        &self,
-        cell: &Cell,
-        keys: Option<&(SessionKeys, KeyRecord)>,
-        ladder: &Arc<Ladder>,
-    ) -> Result<Vec<StreamOptions>> {
-        let names = StreamNames {
-            name: self.plan.name.clone(),
-            host: cell.host().to_owned(),
-            method: self.plan.method.clone(),
-            tags: self.request.tags.clone(),
-        };
-        let choice = || CompressionChoice::new(self.plan.compression, ladder.clone());
-        let crc = self.request.crc;
-        let one = |_| cell.stream_options(&names, &self.label, keys, crc, choice());
-        (0..self.plan.streams).map(one).collect()
-    }
-
-    /// What its disk agents share.
-    pub fn agent<'a>(
-        &'a self,
-        port: Arc<dyn BlockPort + 'a>,
-        meters: &Arc<Meters>,
-        stop: &'a Stop,
-    ) -> Backup<'a> {
-        Backup {
-            port,
-            meters: meters.clone(),
-            owners: Arc::new(OwnerNames::default()),
-            selection: &self.plan.selection,
-            base: self.based_on.map(|version| version.0),
-            known: self.known.as_ref().map(|known| known as &dyn KnownFiles),
-            options: &self.plan.read,
-            stop: &stop.0,
-            counters: &self.counters,
-            listener: &self.log,
-        }
-    }
-
-    /// Runs the disk agents.
-    pub fn run(
-        &self,
-        port: Arc<dyn BlockPort + '_>,
-        meters: &Arc<Meters>,
-        stop: &Stop,
-        cursor: Option<Cursor<'_>>,
-        streams: Vec<StreamOptions>,
-    ) -> HandedOver {
-        let backup = self.agent(port, meters, stop);
-        let handed_over = run_source(self.request, &self.plan, &backup, stop, cursor, streams);
-        // Of an input that is stopped it is said that it was.
-        let failed = handed_over.input_failed.as_ref().filter(|_| !stop.0.load(Relaxed));
-        if let Some(why) = failed {
-            self.log.say(Code::InputFailed, "disk agent", &self.plan.name, why.clone());
-        }
-        self.say_base_failed(&handed_over);
-        handed_over
-    }
-
-    /// Says that what it builds on could not be read to its end.
-    pub fn say_base_failed(&self, of: &HandedOver) {
-        if let Some(why) = &of.base_failed {
-            let text = format!("what this backup builds on could not be read to its end: {why}");
-            self.log.say(Code::BaseUnreadable, "cell", &self.plan.name, text);
-        }
-    }
-
     /// How it ended, where beside its own there are so many errors of its media.
     pub fn ending(
         &self,
@@ -456,8 +330,8 @@ impl Job<'_> {
             self.log.stopped(&self.plan.name);
         }
         let errors = self.log.error_count() + media_errors;
-        let failed = of.input_failed.is_some() && !stopped || of.base_failed.is_some();
-        let status = match (of.whole.is_ok(), failed, stopped) {
+        let failed = of.by_agent.input_failed.is_some() && !stopped || of.base_failed.is_some();
+        let status = match (of.by_agent.whole.is_ok(), failed, stopped) {
             (false, ..) | (_, true, _) => Status::Failed,
             (.., true) => Status::Incomplete,
             _ if errors > 0 => Status::CompletedWithErrors,
@@ -473,7 +347,8 @@ impl Job<'_> {
         let cut = self.counters.cut.lock().clone();
         let lacks =
             cell.lacks_of_new(Said::so_far(&self.log).but_cut(cut), self.label.base)?.into_list();
-        let ended = status != Status::Incomplete && of.whole.is_ok() && of.base_failed.is_none();
+        let ended =
+            status != Status::Incomplete && of.by_agent.whole.is_ok() && of.base_failed.is_none();
         let end = ended.then(|| SessionEnd {
             status: status.to_string(),
             ended_us: now_us(),
@@ -484,7 +359,7 @@ impl Job<'_> {
             segments: Vec::new(),
             lacks: Some(lacks.len() as u64),
         });
-        Ok(Ending { status, totals, input_failed: of.input_failed.is_some(), lacks, end })
+        Ok(Ending { status, totals, input_failed: of.by_agent.input_failed.is_some(), lacks, end })
     }
 
     /// The report, as far as it says what was backed up and written.
@@ -510,9 +385,9 @@ impl Job<'_> {
             moved_bytes: count.moved_bytes.load(Relaxed),
             no_contents: count.no_contents.load(Relaxed),
             selection: plan.selected(self.request),
-            mounted: (!plan.roots.is_empty())
+            mounted: (!plan.trees.roots.is_empty())
                 .then(|| count.mounted.lock().iter().cloned().collect()),
-            maskable: (!plan.roots.is_empty())
+            maskable: (!plan.trees.roots.is_empty())
                 .then(|| count.maskable.lock().iter().cloned().collect()),
             bytes_read: totals.bytes_read,
             bytes_written: written.bytes,
@@ -568,53 +443,11 @@ impl Job<'_> {
 
 /// Files and bytes that the file systems of a source say are used on them.
 fn used_by(request: &BackupRequest, plan: &Plan) -> Option<(u64, u64)> {
-    if request.sizes.is_some() || plan.roots.is_empty() {
+    if request.sizes.is_some() || plan.trees.roots.is_empty() {
         return None;
     }
     let devices = std::iter::once(&request.device).chain(&request.mirrors);
     let aside: Vec<_> = devices.flat_map(Address::directories).collect();
-    let used = used(&plan.roots, request.one_file_system, &aside)?;
+    let used = used(&plan.trees.roots, request.one_file_system, &aside)?;
     Some((used.inodes, used.bytes))
-}
-
-/// Runs the disk agents of a source.
-fn run_source(
-    request: &BackupRequest,
-    plan: &Plan,
-    backup: &Backup<'_>,
-    stop: &Stop,
-    mut cursor: Option<Cursor<'_>>,
-    mut streams: Vec<StreamOptions>,
-) -> HandedOver {
-    let failed = |why: String| HandedOver { input_failed: Some(why), ..HandedOver::all() };
-    let (name, input) = match &request.source {
-        Source::Paths(_) => {
-            let base = cursor.as_mut().map(|c| c as &mut dyn BaseCursor);
-            let whole = backup.run(&plan.roots, base, streams);
-            return HandedOver { whole, ..HandedOver::all() }.built_on(cursor.as_ref());
-        }
-        Source::Stdin(name) => (name, Input::stdin(stop)),
-        Source::Command(line, name) => (name, Input::command(line, stop)),
-    };
-    let mut input = match input {
-        Ok(input) => input,
-        Err(e) => return failed(format!("cannot open the input, or start the command: {e}")),
-    };
-    let Some(stream) = streams.pop() else {
-        return HandedOver::all();
-    };
-    let path = match names::input_path(name) {
-        Ok(path) => path,
-        Err(e) => return failed(e.to_string()),
-    };
-    match backup.run_input(path.as_bytes(), &mut input, stream) {
-        Err(closed) => {
-            input.give_up();
-            HandedOver { whole: Err(closed), ..HandedOver::all() }
-        }
-        Ok(read) => {
-            let read = read.map_err(|e| format!("cannot read the input: {e}"));
-            HandedOver { input_failed: read.err().or(input.end().err()), ..HandedOver::all() }
-        }
-    }
 }

@@ -5,8 +5,10 @@ pub(crate) mod base;
 mod media;
 pub(crate) mod source;
 
+mod agent;
 mod dry_run;
 mod empty_input;
+mod handed_over;
 mod job;
 mod look_back;
 mod plan;
@@ -22,7 +24,6 @@ pub(crate) use self::media::medium::{device_segment_size, say_all_lost};
 pub(crate) use self::media::went_on::joined;
 use self::plan::Plan;
 pub use self::plan::check_names;
-pub(crate) use self::plan::never_entered;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};

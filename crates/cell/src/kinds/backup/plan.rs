@@ -1,17 +1,17 @@
 //! What is settled before a backup begins: what is read, under which name, in how many streams.
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use capstan_address::Address;
-use capstan_disk_agent::backup::{Named, ReadOptions, Roots, inner, roots};
+use capstan_disk_agent::backup::{Named, Roots, inner, roots};
 use capstan_disk_agent::linux::source;
-use capstan_disk_agent::select::Selection;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::block::is_block_size;
 use capstan_media_agent::write::writer::default_buffers;
-use rustix::fs::{Mode, OFlags};
+use capstan_select::Patterns;
+use capstan_wire::backup::{MountedLast, ReadOptions, Rules, Trees};
 
 use crate::error::{CellError, Result, plain};
 use crate::report::Selected;
@@ -26,7 +26,8 @@ const STREAMS: std::ops::RangeInclusive<usize> = 2..=8;
 
 /// All that is settled before anything is written.
 pub(super) struct Plan {
-    pub(super) roots: Vec<Vec<u8>>,
+    /// What is walked; without roots where an input is read.
+    pub(super) trees: Trees,
     /// The paths that are named, each with the root that it is.
     pub(super) named: Vec<Named>,
     /// Roots that no PATH leads to: they may be what those that are missing led to.
@@ -34,8 +35,6 @@ pub(super) struct Plan {
     /// What the PATHs lead to of which nobody knows where they led, while there are such.
     pub(super) open: Vec<Vec<u8>>,
     pub(super) name: String,
-    pub(super) selection: Selection,
-    pub(super) read: ReadOptions,
     pub(super) streams: usize,
     pub(super) buffers: usize,
     pub(super) compression: Compression,
@@ -71,14 +70,9 @@ impl Cell {
         }
         check_media(request)?;
         request.keep.check(request.keeps_nothing())?;
-        let mut selection = Selection::new(&request.exclude, &request.include)
+        Patterns::new(&request.exclude, &request.include)
             .map_err(|e| CellError::BadInput(e.to_string()))?;
-        selection.exclude_caches = request.exclude_caches;
-        selection.exclude_if_present =
-            request.exclude_if_present.iter().map(|n| n.clone().into_bytes()).collect();
-        selection.sizes = request.sizes.clone();
-        selection.one_file_system = request.one_file_system;
-        selection.inner_roots = inner(&named);
+        let rules = Rules { inner_roots: inner(&named), ..rules_of(request) };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let inputs = !matches!(request.source, Source::Paths(_));
         let wanted = request
@@ -92,20 +86,23 @@ impl Cell {
             log.say(Code::Adapted, "cell", &default_name, text);
         }
         Ok(Plan {
-            roots,
+            trees: Trees {
+                roots,
+                rules,
+                mounted_last: MountedLast::default(),
+                read: ReadOptions {
+                    locked: request.locked,
+                    lock_files: request.lock_files,
+                    hard_links_as_files: request.hard_links_as_files,
+                    retries: request.retries,
+                    retry_wait: request.retry_wait,
+                    mode: request.read,
+                },
+            },
             named,
             unplaced: Vec::new(),
             open: Vec::new(),
             name: request.name.clone().unwrap_or(default_name),
-            selection,
-            read: ReadOptions {
-                locked: request.locked,
-                lock_files: request.lock_files,
-                hard_links_as_files: request.hard_links_as_files,
-                retries: request.retries,
-                retry_wait: request.retry_wait,
-                mode: request.read,
-            },
             streams,
             buffers: request.buffers.unwrap_or(default_buffers(streams)).max(streams + 1),
             compression: request.compression,
@@ -138,11 +135,9 @@ fn paths_to_walk(paths: &[PathBuf]) -> Result<Roots> {
 impl Plan {
     /// Our own media and home are never backed up; but a medium that is named as what to back up is.
     pub(super) fn never(&mut self, cell: &Cell, request: &BackupRequest) -> Result<()> {
-        for device in std::iter::once(&request.device).chain(&request.mirrors) {
-            let never = never_entered(cell, &self.roots, Some(device))?;
-            self.selection.never.extend(never);
-        }
-        Ok(())
+        let devices = std::iter::once(&request.device).chain(&request.mirrors);
+        let written = devices.flat_map(Address::directories);
+        cell.never_enter(written, &mut self.trees.rules)
     }
 
     /// What was asked for, for the report.
@@ -150,7 +145,7 @@ impl Plan {
         let text = |path: &[u8]| String::from_utf8([b"/", path].concat()).ok();
         let through = self.named.iter().filter(|of| of.trimmed() != of.root);
         let through = through.filter_map(|of| Some((text(&of.path)?, text(&of.root)?)));
-        let roots = self.roots.iter().chain(&self.selection.inner_roots);
+        let roots = self.trees.roots.iter().chain(&self.trees.rules.inner_roots);
         // What was never met is nothing that a later one takes less of.
         let roots = roots.filter(|root| !self.open.contains(root));
         let unplaced = self.unplaced.iter().map(|root| text(root));
@@ -196,8 +191,10 @@ fn refuse_own(cell: &Cell, request: &BackupRequest, roots: &[Vec<u8>]) -> Result
     let devices = std::iter::once(&request.device).chain(&request.mirrors);
     let mut own: Vec<_> = devices.flat_map(Address::directories).collect();
     own.push(cell.home.clone());
-    let own: Vec<_> = own.iter().filter_map(|path| identity(path)).collect();
-    let is_own = |root: &Vec<u8>| identity_of(root).is_some_and(|id| own.contains(&id));
+    let own: Vec<_> = own.iter().filter_map(|path| source::directory(path)).collect();
+    let of_root =
+        |root: &[u8]| source::directory(Path::new(OsStr::from_bytes(&[b"/", root].concat())));
+    let is_own = |root: &Vec<u8>| of_root(root).is_some_and(|id| own.contains(&id));
     match roots.first().filter(|_| roots.iter().all(is_own)) {
         Some(first) => Err(CellError::BadInput(format!(
             "/{} is what the backup is written to, or capstan's home: nothing of it is backed up; name other paths",
@@ -207,34 +204,40 @@ fn refuse_own(cell: &Cell, request: &BackupRequest, roots: &[Vec<u8>]) -> Result
     }
 }
 
-/// What tells a directory from all others; of what is none there is nothing: to open a FIFO would wait for its other end.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let dir = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-    source::identity(&dir).ok()
+impl Cell {
+    /// Has a walk leave out our own home and media; media that others write are left out unless they are roots.
+    pub(crate) fn never_enter(
+        &self,
+        written: impl Iterator<Item = PathBuf>,
+        rules: &mut Rules,
+    ) -> Result<()> {
+        let bytes =
+            |path: PathBuf| std::path::absolute(&path).unwrap_or(path).into_os_string().into_vec();
+        rules.never.push(bytes(self.home.clone()));
+        rules.never.extend(written.map(bytes));
+        for known in self.idb.media()? {
+            let directories = known.device.directories();
+            // Where a medium was there may be other things now: those are backed up.
+            if !directories.is_empty() && self.is_at(known.id, &known.device) {
+                rules.media.extend(directories.into_iter().map(bytes));
+            }
+        }
+        Ok(())
+    }
 }
 
-fn identity_of(root: &[u8]) -> Option<(u64, u64)> {
-    identity(Path::new(OsStr::from_bytes(&[b"/", root].concat())))
-}
-
-/// Directories never to enter: our own media and home, unless they are roots.
-pub(crate) fn never_entered(
-    cell: &Cell,
-    roots: &[Vec<u8>],
-    device: Option<&Address>,
-) -> Result<Vec<(u64, u64)>> {
-    let roots: Vec<_> = roots.iter().filter_map(|root| identity_of(root)).collect();
-    let others = cell.idb.media()?.into_iter().flat_map(|known| {
-        let directories = known.device.directories();
-        // Where a medium was there may be other things now: those are backed up.
-        let there = !directories.is_empty() && cell.is_at(known.id, &known.device);
-        let found: Vec<_> = directories.iter().filter_map(|path| identity(path)).collect();
-        found.into_iter().filter(|id| there && !roots.contains(id)).collect::<Vec<_>>()
-    });
-    let mut own = vec![cell.home.clone()];
-    own.extend(device.into_iter().flat_map(Address::directories));
-    Ok(others.chain(own.iter().filter_map(|path| identity(path))).collect())
+/// What a request leaves out, as far as that is said in it.
+fn rules_of(request: &BackupRequest) -> Rules {
+    let present = request.exclude_if_present.iter();
+    Rules {
+        exclude: request.exclude.clone(),
+        include: request.include.clone(),
+        exclude_caches: request.exclude_caches,
+        exclude_if_present: present.map(|name| name.clone().into_bytes()).collect(),
+        sizes: request.sizes.clone(),
+        one_file_system: request.one_file_system,
+        ..Rules::default()
+    }
 }
 
 /// Refuses sizes that are out of range, and mirrors of what keeps nothing.

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use capstan_catalog::diff::LiveRows;
 use capstan_catalog::version::Merged;
-use capstan_disk_agent::target::Overwrite;
 use capstan_engine::message::Code;
 use capstan_format::entry::Kind;
 use capstan_idb::{Status, Version};
+use capstan_wire::restore::Overwrite;
 
 use self::proof::Proof;
 use crate::Cell;

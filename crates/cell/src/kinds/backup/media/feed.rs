@@ -1,13 +1,12 @@
 //! How tape drives are fed: who compresses, and in how few streams they are kept streaming.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use capstan_disk_agent::backup::{Probe, Work, probe};
-use capstan_disk_agent::stream::choice::CompressionChoice;
+use capstan_disk_agent::backup::job::{JobError, probe_trees};
+use capstan_disk_agent::backup::{Probe, Work};
+use capstan_disk_agent::linux::mount_table::HostMounts;
 use capstan_engine::message::Code;
-use capstan_format::id::StreamId;
-use capstan_format::keys::{Cipher, FrameSealer, Purpose};
+use capstan_format::keys::Cipher;
 use capstan_media_agent::write::mirror::Member;
 use capstan_tape::Speeds;
 
@@ -48,25 +47,15 @@ fn set_compression(members: &mut [Member], on: bool) -> Result<()> {
 }
 
 /// What the session's streams do with what they read, where they do anything.
-pub(in crate::kinds::backup) fn work_of(
-    plan: &Plan,
-    cipher: Option<Cipher>,
-) -> Result<Option<Work>> {
-    if plan.compression == Compression::Off && cipher.is_none() {
-        return Ok(None);
-    }
-    // Nothing of what is made in a probe is kept: its key is none.
-    let sealer = |cipher| FrameSealer::new(&[0; 32], Purpose::Contents, StreamId([0; 16]), cipher);
-    Ok(Some(Work {
-        choice: CompressionChoice::new(plan.compression, Arc::default()),
-        sealer: cipher.map(sealer).transpose()?,
-    }))
+pub(in crate::kinds::backup) fn work_of(plan: &Plan, cipher: Option<Cipher>) -> Option<Work> {
+    let compression = plan.compression;
+    (compression != Compression::Off || cipher.is_some()).then_some(Work { compression, cipher })
 }
 
 /// Fits the feed to the drives: tastes the source, worked on as the session does, takes as few streams as keep the drives
 /// streaming, and does without the drives' compression where that would leave them too little to stream.
 pub(in crate::kinds::backup) fn fit(
-    plan: &mut Plan,
+    (plan, mounts): (&mut Plan, &HostMounts),
     members: &mut [Member],
     drives_compress: &mut Option<bool>,
     work: Option<Work>,
@@ -76,7 +65,7 @@ pub(in crate::kinds::backup) fn fit(
     let Some(speeds) = slowest(members) else { return Ok(()) };
     let does = if work.is_some() { "reads and works on" } else { "reads" };
     let works = work.is_some();
-    let probe = probe(&plan.roots, &plan.selection, work, stop);
+    let probe = probe_trees(&plan.trees, mounts, work, stop).map_err(JobError::from)?;
     if probe.bytes < LEAST {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use capstan_catalog::keys::VersionKeys;
-use capstan_disk_agent::stream::StreamOptions;
+use capstan_disk_agent::backup::job::ReadyJob;
 use capstan_disk_agent::stream::choice::Ladder;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
@@ -23,7 +23,8 @@ use capstan_media_agent::write::writer::Writer;
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::kinds::backup::base::resume::Cursor;
-use crate::kinds::backup::job::{Ending, HandedOver, Job};
+use crate::kinds::backup::handed_over::HandedOver;
+use crate::kinds::backup::job::{Ending, Job};
 use crate::kinds::backup::media::commit::{key_json, record_commit};
 use crate::kinds::backup::media::feed;
 use crate::kinds::backup::media::medium::{Opened, say_all_lost, segment_size};
@@ -39,8 +40,8 @@ use crate::supply::tapes::Supply;
 /// A slow source is committed this often.
 const SEGMENT_TIME: Duration = Duration::from_secs(120);
 
-/// What each job's disk agent begins with: where it looks names up, and its streams.
-type Sources<'a> = Vec<(Option<Cursor<'a>>, Vec<StreamOptions>)>;
+/// What each job's disk agent begins with: where it looks names up, and what it was told.
+type Sources<'a> = Vec<(Option<Cursor<'a>>, ReadyJob)>;
 
 /// Jobs that are written together, and what they share.
 pub(super) struct Writing<'w, 'a> {
@@ -120,11 +121,11 @@ impl Cell {
         let mut sources = Vec::new();
         let mut others: HashMap<StreamId, SessionLabel> = HashMap::new();
         for (at, job) in jobs.iter_mut().enumerate() {
-            let streams = job.streams(self, keys, ladder)?;
+            let order = job.order(self, keys)?;
             if at > 0 {
-                others.extend(streams.iter().map(|s| (s.stream, job.label.clone())));
+                others.extend(order.streams.ids.iter().map(|id| (*id, job.label.clone())));
             }
-            sources.push((job.cursor.take(), streams));
+            sources.push((job.cursor.take(), job.ready(order, ladder)?));
         }
         Ok((sources, others))
     }
@@ -179,11 +180,11 @@ fn fit_feed(
 ) -> Result<Option<bool>> {
     let mut drives_compress = feed::who_compresses(jobs, members, keys.is_some())?;
     if let [job] = jobs {
-        let is_whole = job.label.base.is_none() && !job.goes_on && !job.plan.roots.is_empty();
+        let is_whole = job.label.base.is_none() && !job.goes_on && !job.plan.trees.roots.is_empty();
         if is_whole && job.request.streams.or(job.request.concurrency).is_none() {
-            let Job { plan, log, .. } = job;
-            let work = feed::work_of(plan, keys.map(|(_, record)| record.cipher()))?;
-            feed::fit(plan, members, &mut drives_compress, work, log, &stop.0)?;
+            let Job { plan, mounts, log, .. } = job;
+            let work = feed::work_of(plan, keys.map(|(_, record)| record.cipher()));
+            feed::fit((plan, mounts), members, &mut drives_compress, work, log, &stop.0)?;
         }
     }
     Ok(drives_compress)
@@ -247,9 +248,9 @@ impl Writing<'_, '_> {
         let all = || {
             std::thread::scope(|scope| {
                 let mut running = Vec::new();
-                for (job, (cursor, streams)) in jobs.iter().zip(sources) {
+                for (job, (cursor, ready)) in jobs.iter().zip(sources) {
                     let (port, meters, stop) = (port.clone(), &self.meters, self.stop);
-                    let run = move || job.run(port, meters, stop, cursor, streams);
+                    let run = move || job.run(port, meters, stop, cursor, ready);
                     let started = threads::start_in(scope, "disk agent", run);
                     running.push(started.inspect_err(|e| {
                         job.log.say(Code::NoThread, "disk agent", &job.plan.name, e.to_string());

@@ -34,9 +34,9 @@ impl Cell {
         plan: &mut Plan,
         log: &SessionLog<'_>,
     ) -> Result<()> {
-        let mut links = links(&plan.roots);
+        let mut links = links(&plan.trees.roots);
         // Of what is not looked at it was said why.
-        links.retain(|link| !plan.selection.kept_roots.contains(&link.root));
+        links.retain(|link| !plan.trees.rules.kept_roots.contains(&link.root));
         if links.is_empty() {
             return Ok(());
         }
@@ -57,7 +57,7 @@ impl Cell {
                     "it was a directory and is a symbolic link to {target} now, which is not backed up: {kept}"
                 );
                 log.say(Code::PathBecameLink, "cell", &path, text);
-                plan.selection.kept_roots.push(link.root.clone());
+                plan.trees.rules.kept_roots.push(link.root.clone());
             } else if link.is_to_directory && at < NAMED {
                 let text = format!(
                     "it is a symbolic link, and the directory that it leads to is not backed up: {target}"

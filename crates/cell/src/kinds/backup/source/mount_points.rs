@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 
 use capstan_disk_agent::backup::MOUNTED_LISTED;
-use capstan_disk_agent::linux::mount_table;
-use capstan_disk_agent::select::MountPoints;
+use capstan_disk_agent::linux::mount_table::HostMounts;
 use capstan_format::id::ObjectId;
 use capstan_idb::Version;
+use capstan_wire::backup::MountedLast;
 
 use crate::Cell;
 use crate::error::Result;
@@ -34,13 +34,18 @@ impl FoundMounted {
 const EARLIER: usize = 64;
 
 impl Cell {
-    /// Where something is to be mounted, as far as is known, for a backup of an object.
-    pub(crate) fn mount_points(&self, object: Option<ObjectId>) -> Result<MountPoints> {
+    /// What is mounted on this host now, and is to be.
+    pub(crate) fn host_mounts(&self) -> HostMounts {
         let points = self.mounts.points().into_iter();
         let on_record = points.map(|point| {
             let path = point.path.as_os_str().as_bytes();
             (path.strip_prefix(b"/").unwrap_or(path).to_vec(), point.by_itself)
         });
+        HostMounts::now(on_record.collect())
+    }
+
+    /// What the last version of an object found mounted, as far as is known.
+    pub(crate) fn mounted_last(&self, object: Option<ObjectId>) -> Result<MountedLast> {
         let versions = object.map(|object| self.idb.versions_of(object)).transpose()?;
         let versions = versions.unwrap_or_default();
         let mut complete = versions.iter().filter(|v| v.is_complete_by(None) && !v.null_device);
@@ -60,11 +65,9 @@ impl Cell {
             // There is nothing that could be lost.
             None => FoundMounted::default(),
         };
-        Ok(MountPoints {
-            on_record: on_record.collect(),
-            last: last.mounted.map(HashSet::from_iter),
-            last_maskable: last.maskable.map(HashSet::from_iter),
-            at_begin: mount_table::disks(&mount_table::now()),
+        Ok(MountedLast {
+            mounted: last.mounted.map(HashSet::from_iter),
+            maskable: last.maskable.map(HashSet::from_iter),
             rows_tell: last.is_of_earlier,
         })
     }

@@ -2,8 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use capstan_disk_agent::select::Pattern;
 use capstan_engine::message::Code;
+use capstan_select::Pattern;
 
 use crate::kinds::backup::plan::Plan;
 use crate::request::BackupRequest;
@@ -20,7 +20,7 @@ pub(in crate::kinds::backup) fn say_useless(
     plan: &Plan,
     log: &SessionLog<'_>,
 ) {
-    let Some(selected) = plan.selected(request).filter(|_| !plan.roots.is_empty()) else {
+    let Some(selected) = plan.selected(request).filter(|_| !plan.trees.roots.is_empty()) else {
         return;
     };
     let is_useless = |pattern: &&Pattern| {

@@ -73,7 +73,7 @@ impl Cell {
                 continue;
             }
             let now = std::mem::replace(&mut plan.named[at].root, was.clone());
-            plan.selection.kept_roots.push(was);
+            plan.trees.rules.kept_roots.push(was);
             switched.push(Switched { at, now });
         }
         let unplaced = match &before {
@@ -83,11 +83,11 @@ impl Cell {
         };
         if !unplaced.is_empty() {
             plan.open = unknown.iter().map(|at| plan.named[*at].root.clone()).collect();
-            plan.selection.kept_roots.extend(plan.open.iter().chain(&unplaced).cloned());
+            plan.trees.rules.kept_roots.extend(plan.open.iter().chain(&unplaced).cloned());
             plan.unplaced = unplaced;
         }
         if !switched.is_empty() || !plan.unplaced.is_empty() {
-            plan.roots = outermost(&plan.named, &plan.unplaced);
+            plan.trees.roots = outermost(&plan.named, &plan.unplaced);
         }
         Ok(switched)
     }
@@ -233,7 +233,7 @@ pub(in crate::kinds::backup) fn say_missing(
                 shown(now)
             );
             log.say(Code::PathMissing, "cell", &shown(&of.root), text);
-        } else if !plan.roots.contains(&of.root) && !plan.open.contains(&of.root) {
+        } else if !plan.trees.roots.contains(&of.root) && !plan.open.contains(&of.root) {
             // What lies in another root the walk does not look for.
             log.say(Code::PathMissing, "cell", &shown(&of.root), why);
         }

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use capstan_disk_agent::select::{Pattern, Selection};
 use capstan_format::entry::split;
+use capstan_select::{Pattern, Patterns};
 use parking_lot::Mutex;
 
 use crate::error::{CellError, Result};
@@ -20,14 +20,14 @@ pub(crate) struct Chosen {
     /// What the version is of, where no path is asked for: patterns leave that as they did in the backup.
     roots: HashSet<Vec<u8>>,
     above_roots: HashSet<Vec<u8>>,
-    patterns: Option<Patterns>,
+    patterns: Option<ByPatterns>,
 }
 
 /// Patterns, and what is known of the directory that was asked for last.
-struct Patterns {
-    selection: Selection,
+struct ByPatterns {
+    all: Patterns,
     /// The same without those that take back, to know whether there is something to take back.
-    excluding: Selection,
+    excluding: Patterns,
     /// How many exclude; those that take back come after them.
     excludes: usize,
     /// Only what patterns match is chosen: nothing is to be left out, so they say what is to be taken.
@@ -46,7 +46,7 @@ impl Chosen {
         let above = above(&paths);
         let patterns = match exclude.is_empty() && include.is_empty() {
             true => None,
-            false => Some(Patterns::new(exclude, include)?),
+            false => Some(ByPatterns::new(exclude, include)?),
         };
         Ok(Self { paths, above, patterns, ..Self::default() })
     }
@@ -131,19 +131,19 @@ impl Chosen {
                 ),
             })
         };
-        p.selection.patterns().iter().enumerate().filter_map(of).collect()
+        p.all.all().iter().enumerate().filter_map(of).collect()
     }
 }
 
-impl Patterns {
+impl ByPatterns {
     fn new(exclude: &[Pattern], include: &[Pattern]) -> Result<Self> {
         let only = exclude.is_empty();
         let (exclude, include) = if only { (include, exclude) } else { (exclude, include) };
         let made = |include: &[Pattern]| {
-            Selection::new(exclude, include).map_err(|e| CellError::BadInput(e.to_string()))
+            Patterns::new(exclude, include).map_err(|e| CellError::BadInput(e.to_string()))
         };
         Ok(Self {
-            selection: made(include)?,
+            all: made(include)?,
             excluding: made(&[])?,
             excludes: exclude.len(),
             only,
@@ -190,7 +190,7 @@ impl Patterns {
 
     /// What patterns say of a path, and that they do; nothing if none matches.
     fn says(&self, path: &[u8], is_dir: bool) -> Option<bool> {
-        let decision = self.selection.decide(path, is_dir)?;
+        let decision = self.all.decide(path, is_dir)?;
         if decision.pattern < self.excludes {
             self.used[decision.pattern].store(true, Relaxed);
         } else if let Some(without) = self.excluding.decide(path, is_dir)

@@ -1,0 +1,28 @@
+//! What became of a job at its disk agent.
+
+use capstan_disk_agent::backup::job as agent;
+
+use crate::error::chain;
+use crate::kinds::backup::base::resume::Cursor;
+
+/// What a disk agent handed over, and what became of what its job builds on.
+#[derive(Default)]
+pub(super) struct HandedOver {
+    /// What the disk agent says.
+    pub by_agent: agent::HandedOver,
+    /// Why what the job builds on could not be read to its end.
+    pub base_failed: Option<String>,
+}
+
+impl HandedOver {
+    /// The same, with what became of what it builds on.
+    pub fn built_on(self, base: Option<&Cursor<'_>>) -> Self {
+        Self { base_failed: base.and_then(Cursor::failed).map(|e| chain(e)), ..self }
+    }
+
+    /// Whether all of it was, and its input did not fail.
+    pub fn is_well(&self) -> bool {
+        let Self { by_agent, base_failed } = self;
+        by_agent.whole.is_ok() && by_agent.input_failed.is_none() && base_failed.is_none()
+    }
+}

@@ -1,0 +1,45 @@
+//! What a cell manager and its agents tell each other, as values.
+//!
+//! A message is what crosses a port: it names no file handle, process, lock or clock of either side. In come and out go
+//! plain values; each has one JSON form, which [`encode`] and [`decode`] know. Fields that a reader does not know are left
+//! alone, so that a newer side may say more. Nothing is sent from here: within one process the values are passed as they are.
+
+mod as_text;
+pub mod backup;
+pub mod compression;
+pub mod keys;
+pub mod restore;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The longest message that is read, in bytes: 64 MiB. A job may name 10,000 mount points, and as many patterns as a file has lines.
+pub const LONGEST: usize = 64 << 20;
+
+/// A message that cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// It is longer than [`LONGEST`].
+    #[error("a message of {0} bytes is too long; at most {LONGEST} bytes are read")]
+    TooLong(usize),
+    /// It is not what it should be.
+    #[error("a message cannot be understood: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// A message's JSON.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, WireError> {
+    let json = serde_json::to_vec(message)?;
+    if json.len() > LONGEST {
+        return Err(WireError::TooLong(json.len()));
+    }
+    Ok(json)
+}
+
+/// The message that a JSON text is.
+pub fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, WireError> {
+    if json.len() > LONGEST {
+        return Err(WireError::TooLong(json.len()));
+    }
+    Ok(serde_json::from_slice(json)?)
+}

@@ -229,7 +229,7 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
         WalkEvent::LeftOut(path, why) => {
             say(listener, Code::LeftOut, path, format!("left out: {why}"));
         }
-        WalkEvent::Failed(path, Errno::NOENT, _) => {
+        WalkEvent::Failed(path, Errno::NOENT | Errno::NOTDIR, _) => {
             say(listener, Code::Vanished, path, "vanished while the tree was walked".to_owned());
         }
         WalkEvent::NoRoot(path, e, kept) => {

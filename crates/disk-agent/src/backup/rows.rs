@@ -315,12 +315,13 @@ impl StreamReader<'_> {
         };
         let entry = source::entry_of(&item.dir, &item.listed.name, &found.stat);
         let Some(mut entry) = entry else { return Err(e) };
-        let path = entry.path();
-        let why = format!("{} after it was entered; it is backed up as it was then", text(e));
-        self.backup.say(Code::Vanished, &path, why);
-        match found.dir.upgrade() {
-            Some(dir) => self.details(&dir.fd, &mut entry),
-            None => self.no_metadata(&entry, e),
+        let dir = found.dir.upgrade();
+        // All that was in it was read by then: it is gone, and with it what nobody asked for yet.
+        let less = if dir.is_some() { "" } else { ", without extended attributes" };
+        let why = format!("{} after it was entered; it is backed up as it was then{less}", text(e));
+        self.backup.say(Code::Vanished, &entry.path(), why);
+        if let Some(dir) = dir {
+            self.details(&dir.fd, &mut entry);
         }
         Ok(Some(entry))
     }
@@ -380,8 +381,11 @@ impl StreamReader<'_> {
         if entry.kind == Kind::Symlink {
             entry.target = source::read_link(&item.dir, name)?;
         }
-        if let Err(e) = source::add_details_at(&item.dir, &mut entry, &mut self.buffers) {
-            self.no_metadata(&entry, e);
+        match source::add_details_at(&item.dir, &mut entry, &mut self.buffers) {
+            Ok(()) => {}
+            // It was removed since.
+            Err(e @ (Errno::NOENT | Errno::NOTDIR)) => return Err(e),
+            Err(e) => self.no_metadata(&entry, e),
         }
         Ok(self.unless_kept(base.is_some_and(|base| has_details_of(base, &entry)), entry))
     }

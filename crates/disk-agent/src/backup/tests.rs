@@ -370,6 +370,22 @@ fn a_directory_that_is_moved_while_it_is_walked_has_a_row() {
     assert_eq!(said, [Code::Vanished]);
 }
 
+/// An empty directory is removed between the walk, which entered it, and its stream. Nothing holds it open meanwhile.
+#[test]
+fn a_directory_that_vanishes_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    fs::create_dir(dir.join("a")).unwrap();
+    fs::create_dir(dir.join("b")).unwrap();
+    fs::write(dir.join("b/x"), "contents").unwrap();
+    let gone = dir.join("a");
+    let base = Base::changing("x", move || fs::remove_dir(gone).unwrap());
+    let (rows, said) = back_up(&dir, base, Box::new(|| {}));
+    let row = rows.get("a").map(|(row, times)| (row.kind, *times));
+    assert_eq!(row, Some((Kind::Dir, 1)), "{said:?}");
+    assert_eq!(said, [Code::Vanished]);
+}
+
 /// A directory is put in the place of another, and is entered after its row was asked for.
 #[test]
 fn a_directory_that_comes_back_before_it_is_entered_has_a_row() {

@@ -271,6 +271,12 @@ fn a_catalog_goes_before_its_version() {
     comes_back(&lab, 0, &session);
     let listed = lab.run(["ls", &format!("t@{session}")]);
     assert!(listed.ok().stdout.contains("step-0"), "the medium's is read");
+    // That it is not here is as asked; that one is missing which is to be kept is not.
+    lab.run(["idb", "check"]).ok();
+    lab.sh("rm home/catalogs/*.catalog");
+    let check = lab.run(["idb", "check"]);
+    assert_eq!(check.code, 3, "{}", check.stdout);
+    assert_eq!(check.stdout.matches("catalog file is missing").count(), 1, "{}", check.stdout);
 }
 
 #[test]

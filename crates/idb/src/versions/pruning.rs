@@ -221,6 +221,18 @@ impl Idb {
         Ok(removed)
     }
 
+    /// Whether a version that a segment belongs to keeps its catalog. Where none does, [`Idb::drop_catalogs`] removes the file.
+    pub fn keeps_catalog(&self, segment: SegmentId, now_us: i64) -> Result<bool> {
+        self.read(format_args!("look up segment {}", segment.short()), async |conn| {
+            let keeping = sql::query(
+                "SELECT 1 FROM stream_parts p JOIN versions v ON v.id = p.version_id WHERE p.segment_id = $1 \
+                 AND (v.catalog_until_us IS NULL OR v.catalog_until_us > $2) LIMIT 1",
+            );
+            let keeping = keeping.bind(segment.to_string()).bind(now_us);
+            Ok(keeping.fetch_optional(conn).await?.is_some())
+        })
+    }
+
     /// Those segments that lie nowhere but where they were removed from.
     fn only_there(&self, removed: &[(SegmentId, MediumId)]) -> Result<Vec<SegmentId>> {
         let mut taken: HashMap<SegmentId, i64> = HashMap::new();

@@ -16,7 +16,7 @@ use crate::Cell;
 use crate::error::{Result, chain};
 use crate::media::shown;
 use crate::observe::Stop;
-use crate::session::writes_versions;
+use crate::session::{now_us, writes_versions};
 
 /// How many segments are looked up at once.
 const SEGMENTS_AT_ONCE: u32 = 1024;
@@ -136,7 +136,8 @@ impl Cell {
         }))
     }
 
-    /// Whether the session that wrote a segment was to leave no catalog here: that of another host left it in that one's home.
+    /// Whether no catalog of a segment is to be here: the session that wrote it was to leave none, no version of it keeps it any more,
+    /// or the session of another host left it in that one's home.
     fn keeps_no_catalog(&self, segment: SegmentId) -> Result<bool> {
         let Some((_, session)) = self.idb.version_of_segment(segment)? else { return Ok(false) };
         if self.idb.is_on_server()
@@ -146,7 +147,8 @@ impl Cell {
         {
             return Ok(true);
         }
-        Ok(self.idb.log_level_of(segment, session)? != LogLevel::All)
+        Ok(self.idb.log_level_of(segment, session)? != LogLevel::All
+            || !self.idb.keeps_catalog(segment, now_us())?)
     }
 
     /// Holds what is recorded of a medium against the medium, if it is at hand.

@@ -24,7 +24,7 @@ use crate::owners::OwnerNames;
 use crate::select::Selection;
 use crate::stream::choice::{CompressionChoice, Ladder};
 use crate::stream::{Sealers, StreamOptions};
-use crate::walk::BaseCursor;
+use crate::walk::{BaseCursor, BaseRows, Beside};
 
 /// Why a job cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -116,12 +116,13 @@ impl ReadyJob {
         Ok(Self { source, builds_on, streams })
     }
 
-    /// Runs it. `base` is the version that is built on, or gone on with, name by name. Returns when everything was handed to the
-    /// media agent.
-    pub fn run(mut self, ports: Ports<'_>, base: Option<&mut dyn BaseCursor>) -> HandedOver {
+    /// Runs it. `base` is the version that is built on, or gone on with. Returns when everything was handed to the media agent.
+    pub fn run(mut self, ports: Ports<'_>, base: Option<&mut dyn BaseRows>) -> HandedOver {
         let (path, input) = match &self.source {
             ReadySource::Trees { trees, selection } => {
                 let backup = backup(&ports, trees, selection, self.builds_on);
+                let mut beside = base.map(Beside::new);
+                let base = beside.as_mut().map(|base| base as &mut dyn BaseCursor);
                 return HandedOver::of(backup.run(&trees.roots, base, self.streams));
             }
             ReadySource::Stdin { path } => (path, Input::stdin(ports.stop)),
@@ -155,12 +156,14 @@ impl ReadyJob {
     pub fn foresee(
         mut self,
         ports: Ports<'_>,
-        base: Option<&mut dyn BaseCursor>,
+        base: Option<&mut dyn BaseRows>,
         each: &mut EachForeseen<'_>,
     ) -> Result<(), NoThread> {
         let ReadySource::Trees { trees, selection } = &self.source else { return Ok(()) };
         let Some(stream) = self.streams.pop() else { return Ok(()) };
         let backup = backup(&ports, trees, selection, self.builds_on);
+        let mut beside = base.map(Beside::new);
+        let base = beside.as_mut().map(|base| base as &mut dyn BaseCursor);
         foresee(&backup, &trees.roots, base, stream, each)
     }
 }

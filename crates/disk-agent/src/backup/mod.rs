@@ -147,7 +147,7 @@ pub struct Backup<'a> {
 
 impl<'a> Backup<'a> {
     /// Saves the roots into as many streams as are given. Returns when everything was handed to the media agent.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         roots: &[Vec<u8>],
         base: Option<&mut dyn BaseCursor>,

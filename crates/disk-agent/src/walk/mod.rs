@@ -25,7 +25,8 @@ use capstan_format::entry::{Kind, is_inside, join};
 use rustix::io::Errno;
 
 use self::ahead::Ahead;
-pub use self::base::{BaseCursor, BaseRow, Details, Saved};
+pub use self::base::{BaseBroken, BaseRow, BaseRows, Details, NamedRow, Saved};
+pub(crate) use self::base::{BaseCursor, Beside};
 use self::deal::{Deal, Given};
 use self::entered::Entered;
 pub use self::item::{GROUP, Group, LeftOut, WalkItem};
@@ -73,7 +74,7 @@ pub enum WalkEvent<'a> {
 }
 
 /// Lists the source and deals names to streams.
-pub struct Walker<'a> {
+pub(crate) struct Walker<'a> {
     /// What is left out.
     pub selection: &'a Selection,
     /// One queue of groups per stream.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_disk_agent::backup::job::{self as agent, JobError, Ports, ReadyJob};
 use capstan_disk_agent::backup::{EachForeseen, KnownFiles, Nowhere};
 use capstan_disk_agent::stream::choice::Ladder;
-use capstan_disk_agent::walk::BaseCursor;
+use capstan_disk_agent::walk::BaseRows;
 use capstan_engine::link::BlockPort;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Meters;
@@ -106,7 +106,7 @@ impl Job<'_> {
         mut cursor: Option<Cursor<'_>>,
         ready: ReadyJob,
     ) -> HandedOver {
-        let base = cursor.as_mut().map(|c| c as &mut dyn BaseCursor);
+        let base = cursor.as_mut().map(|rows| rows as &mut dyn BaseRows);
         let by_agent = ready.run(self.ports(blocks, meters.clone(), stop), base);
         let handed_over = HandedOver { by_agent, base_failed: None }.built_on(cursor.as_ref());
         // Of an input that is stopped it is said that it was.
@@ -126,7 +126,7 @@ impl Job<'_> {
         ready: ReadyJob,
         each: &mut EachForeseen<'_>,
     ) -> Result<HandedOver> {
-        let base = cursor.as_mut().map(|c| c as &mut dyn BaseCursor);
+        let base = cursor.as_mut().map(|rows| rows as &mut dyn BaseRows);
         ready.foresee(self.ports(Arc::new(Nowhere), Arc::default(), stop), base, each)?;
         let by_agent = agent::HandedOver { whole: Ok(()), input_failed: None };
         let handed_over = HandedOver { by_agent, base_failed: None }.built_on(cursor.as_ref());

@@ -1,13 +1,11 @@
 //! Resuming: what an incomplete session committed is the base of the next run of the same version.
 
-use std::cmp::Ordering;
-
 use capstan_catalog::CatalogError;
 use capstan_catalog::row::Row;
 use capstan_catalog::version::{Merged, Overview, SavedRange};
-use capstan_disk_agent::walk::{BaseCursor, BaseRow, Details, Saved};
+use capstan_disk_agent::walk::{BaseBroken, BaseRow, BaseRows, Details, NamedRow, Saved};
 use capstan_engine::message::Code;
-use capstan_format::entry::{ExtentKind, Kind, path_order};
+use capstan_format::entry::{ExtentKind, Kind};
 use capstan_format::id::SessionId;
 use capstan_idb::{Object, Status, Version};
 
@@ -18,11 +16,9 @@ use crate::reading::contents::data_ranges;
 use crate::reading::version::VersionView;
 use crate::session::{SessionLog, is_consolidation};
 
-/// Looks names up in what an incomplete session committed.
+/// The rows of a version that is built on or gone on with, as a disk agent takes them.
 pub(crate) struct Cursor<'a> {
     merged: Merged<'a>,
-    head: Option<Row>,
-    begun: bool,
     /// Why no more of it can be read.
     failed: Option<CatalogError>,
     /// Of a version that is gone on with: its sessions. What they have of a file can be referred to.
@@ -31,21 +27,12 @@ pub(crate) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub fn new(merged: Merged<'a>) -> Self {
-        Self { merged, head: None, begun: false, failed: None, goes_on_with: Vec::new() }
+        Self { merged, failed: None, goes_on_with: Vec::new() }
     }
 
     /// Whether all of it is encrypted, or nothing.
     pub fn is_all_encrypted(&self, encrypted: bool) -> bool {
         self.merged.view.encrypted_alike(encrypted)
-    }
-
-    fn advance(&mut self) {
-        // Its end would say of all that comes after it that it is not there.
-        self.head = self.merged.next().unwrap_or_else(|e| {
-            self.failed.get_or_insert(e);
-            None
-        });
-        self.begun = true;
     }
 
     /// Why it could not be read to its end.
@@ -99,49 +86,16 @@ pub(crate) fn saved_ranges(overview: &Overview, row: &Row) -> Vec<Saved> {
     ranges.map(saved).collect()
 }
 
-impl BaseCursor for Cursor<'_> {
-    fn find(
-        &mut self,
-        dir: &[u8],
-        name: &[u8],
-        passed: &mut Vec<(Vec<u8>, Vec<u8>)>,
-    ) -> Option<BaseRow> {
-        if !self.begun {
-            self.advance();
-        }
-        while let Some(row) = &self.head {
-            match path_order((&row.entry.dir, &row.entry.name), (dir, name)) {
-                Ordering::Less => {
-                    if row.entry.kind != Kind::Tombstone {
-                        passed.push((row.entry.dir.clone(), row.entry.name.clone()));
-                    }
-                    self.advance();
-                }
-                Ordering::Equal => {
-                    let base = self.base_row(row);
-                    self.advance();
-                    return Some(base);
-                }
-                Ordering::Greater => break,
-            }
-        }
-        None
-    }
-
-    fn rest(&mut self, passed: &mut Vec<(Vec<u8>, Vec<u8>)>) {
-        if !self.begun {
-            self.advance();
-        }
-        while let Some(row) = &self.head {
-            if row.entry.kind != Kind::Tombstone {
-                passed.push((row.entry.dir.clone(), row.entry.name.clone()));
-            }
-            self.advance();
-        }
-    }
-
-    fn is_broken(&self) -> bool {
-        self.failed.is_some()
+impl BaseRows for Cursor<'_> {
+    fn next(&mut self) -> std::result::Result<Option<NamedRow>, BaseBroken> {
+        let row = self.merged.next().map_err(|e| {
+            self.failed.get_or_insert(e);
+            BaseBroken
+        })?;
+        Ok(row.map(|row| {
+            let base = self.base_row(&row);
+            NamedRow { dir: row.entry.dir, name: row.entry.name, row: base }
+        }))
     }
 }
 

@@ -14,11 +14,12 @@ use capstan_select::BadPattern;
 use capstan_wire::backup::{BackupJob, JobSource, Streams, Trees};
 use capstan_wire::keys::SecretKey;
 
+use super::by_inode::{BaseFiles, ByInode};
 use super::foresee::{EachForeseen, foresee};
 use super::input::Input;
 use super::of_input::OfInput;
 use super::probe::{Probe, Work, probe};
-use super::{Backup, Counters, KnownFiles};
+use super::{Backup, Counters};
 use crate::linux::mount_table::HostMounts;
 use crate::owners::OwnerNames;
 use crate::select::Selection;
@@ -44,8 +45,8 @@ pub enum JobError {
 pub struct Ports<'a> {
     /// The media agent.
     pub blocks: Arc<dyn BlockPort + 'a>,
-    /// The files of the version that is built on, by inodes.
-    pub known: Option<&'a dyn KnownFiles>,
+    /// The files of the version that is built on.
+    pub files: Option<&'a dyn BaseFiles>,
     /// Where the time goes.
     pub meters: Arc<Meters>,
     /// What is counted.
@@ -180,7 +181,7 @@ fn backup<'a>(
         owners: Arc::new(OwnerNames::default()),
         selection,
         base: builds_on.map(|version| version.0),
-        known: ports.known,
+        known: ports.files.map(ByInode::new),
         options: &trees.read,
         stop: ports.stop,
         counters: ports.counters,

@@ -6,10 +6,10 @@
 //! It stays where a directory above the file was moved; where the file itself was, it is a new one, and then, as with all else that is
 //! not certain, the contents are read and held against the checksum that the base has of them.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::message::Code;
-use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
+use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_wire::backup::ReadMode;
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -21,16 +21,6 @@ use crate::ctime;
 use crate::linux::source;
 use crate::linux::source_file::SourceFile;
 use crate::walk::{BaseRow, WalkItem};
-
-/// Looks files of a base up by their inodes, whatever their names are.
-pub trait KnownFiles: Sync {
-    /// When the last of them had been saved: what came into being later is none of them.
-    fn saved_by(&self) -> Timestamp;
-    /// The files of that inode number and length, all of them whole and with the places of all their contents. To get ready for
-    /// the first question takes a pass over the base, which ends where `stop` is set. An error, of which it is said that moved files
-    /// are saved anew, comes once.
-    fn of_inode(&self, ino: u64, size: u64, stop: &AtomicBool) -> Result<Vec<BaseRow>, String>;
-}
 
 /// A file that the base has elsewhere.
 pub(super) struct Known {
@@ -48,7 +38,7 @@ impl StreamReader<'_> {
         entry: &Entry,
         before: &Stat,
     ) -> Option<Known> {
-        let known = self.backup.known?;
+        let known = self.backup.known.as_ref()?;
         let is_here = |b: &BaseRow| {
             let of_this = b.kind == Kind::File && b.ino == entry.ino && b.link_to.is_none();
             of_this && b.complete
@@ -60,7 +50,7 @@ impl StreamReader<'_> {
         if born.is_some_and(|born| born > known.saved_by()) {
             return None;
         }
-        let mut found = match known.of_inode(entry.ino, entry.size, self.backup.stop) {
+        let mut found = match known.find(entry.ino, entry.size, self.backup.stop) {
             Ok(found) => found,
             Err(_) if self.backup.stop.load(Relaxed) => return None,
             Err(why) => {
@@ -86,7 +76,7 @@ impl StreamReader<'_> {
         item: &WalkItem,
         sum: &mut Option<u64>,
     ) -> Option<Entry> {
-        let known = self.backup.known?;
+        let known = self.backup.known.as_ref()?;
         let stat = source::stat_at(&item.dir, &item.listed.name).ok()?;
         let mut entry = source::entry_of(&item.dir, &item.listed.name, &stat)?;
         let is_selected = self.backup.selection.takes_size(entry.size);
@@ -102,7 +92,7 @@ impl StreamReader<'_> {
             return Some(entry);
         }
         // Where the table cannot be made it was said, or is when a file is asked for that can be opened.
-        let found = known.of_inode(entry.ino, entry.size, self.backup.stop).unwrap_or_default();
+        let found = known.find(entry.ino, entry.size, self.backup.stop).unwrap_or_default();
         let is_it = |b: &BaseRow| {
             (b.dev, b.ino, b.size, b.mtime) == (entry.dev, entry.ino, entry.size, entry.mtime)
         };

@@ -1,9 +1,11 @@
 //! Reading a source into streams: files are opened in groups, their rows sent, then their contents. [`job`] is how it is asked for.
 
+pub mod by_inode;
 mod contents;
 mod foresee;
 mod hardlinks;
 mod huge;
+mod inodes;
 mod input;
 pub mod job;
 mod known;
@@ -33,9 +35,9 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 pub use self::foresee::{EachForeseen, Fate, Foreseen, Nowhere};
-pub use self::known::KnownFiles;
 pub use self::probe::{Probe, Work};
 use self::reader::StreamReader;
+use crate::backup::by_inode::ByInode;
 use crate::backup::huge::Pieces;
 use crate::linux::source;
 use crate::owners::OwnerNames;
@@ -122,7 +124,7 @@ impl Counters {
 }
 
 /// A backup of file system trees: what all its threads share.
-pub struct Backup<'a> {
+pub(crate) struct Backup<'a> {
     /// The media agent.
     pub port: Arc<dyn BlockPort + 'a>,
     /// Where the time goes.
@@ -134,7 +136,7 @@ pub struct Backup<'a> {
     /// The version that this one builds on: files of which only metadata changed refer to it.
     pub base: Option<[u8; 16]>,
     /// Where files of that are looked up by their inodes.
-    pub known: Option<&'a dyn KnownFiles>,
+    pub known: Option<ByInode<'a>>,
     /// How to read.
     pub options: &'a ReadOptions,
     /// Set to end early: what is begun is finished.
@@ -156,7 +158,7 @@ impl<'a> Backup<'a> {
         source::raise_open_files();
         let queues: Vec<_> = streams.iter().map(|_| Queue::new(GROUPS_WAITING)).collect();
         let pieces = Pieces::default();
-        let ahead = Ahead::behind(self.known.map(KnownFiles::saved_by));
+        let ahead = Ahead::behind(self.known.as_ref().map(ByInode::saved_by));
         let busy = Mutex::new(streams.len());
         let single = streams.len() == 1;
         // All streams are known to the media agent before the first asks for a block.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_disk_agent::backup::by_inode::BaseFiles;
 use capstan_disk_agent::backup::job::{self as agent, JobError, Ports, ReadyJob};
-use capstan_disk_agent::backup::{EachForeseen, KnownFiles, Nowhere};
+use capstan_disk_agent::backup::{EachForeseen, Nowhere};
 use capstan_disk_agent::stream::choice::Ladder;
 use capstan_disk_agent::walk::BaseRows;
 use capstan_engine::link::BlockPort;
@@ -89,7 +90,7 @@ impl Job<'_> {
     ) -> Ports<'a> {
         Ports {
             blocks,
-            known: self.known.as_ref().map(|known| known as &dyn KnownFiles),
+            files: self.files.as_ref().map(|files| files as &dyn BaseFiles),
             meters,
             counters: &self.counters,
             listener: &self.log,

@@ -16,7 +16,7 @@ use super::devices_of;
 use super::source::no_match;
 use crate::Cell;
 use crate::error::Result;
-use crate::kinds::backup::base::known::ByInode;
+use crate::kinds::backup::base::files::Files;
 use crate::kinds::backup::base::resume::{Cursor, resumable};
 use crate::kinds::backup::handed_over::HandedOver;
 use crate::kinds::backup::plan::Plan;
@@ -43,8 +43,8 @@ pub(super) struct Job<'a> {
     pub based_on: Option<VersionId>,
     /// What the disk agent looks names up in.
     pub cursor: Option<Cursor<'a>>,
-    /// What it looks inodes up in.
-    pub known: Option<ByInode<'a>>,
+    /// The files of that, to find those again that were moved.
+    pub files: Option<Files<'a>>,
     /// What is mounted where its disk agent runs, and is to be.
     pub mounts: HostMounts,
     pub counters: Counters,
@@ -158,7 +158,7 @@ impl Cell {
             state_us: None,
             stands_for: None,
         };
-        let by_inode = base.map(|version| ByInode::of(self, version)).transpose()?;
+        let files = base.map(|version| Files::of(self, version)).transpose()?;
         let is_full = base.is_none();
         let mut expected = self.expected(object, version, is_full)?;
         let of_source = (expected == (0, 0) && is_full).then(|| used_by(request, &plan)).flatten();
@@ -174,7 +174,7 @@ impl Cell {
             base_session: based.as_ref().map(|b| b.session),
             based_on: based.as_ref().map(|b| b.version),
             cursor: resumed.map(|r| r.cursor).or(based.map(|b| b.cursor)),
-            known: by_inode,
+            files,
             mounts,
             counters: Counters::default(),
             expected,

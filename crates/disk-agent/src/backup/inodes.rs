@@ -6,8 +6,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
-use capstan_disk_agent::spill::{of_spill, spill_file};
 use capstan_format::entry::Timestamp;
+
+use crate::spill::{of_spill, spill_file};
 
 /// Bytes of a file on disk.
 const LEN: usize = 80;

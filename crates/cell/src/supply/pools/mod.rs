@@ -1,6 +1,7 @@
 //! Pools: sets of media with one policy.
 
-pub(crate) mod allocate;
+pub(in crate::supply) mod allocate;
+pub(crate) mod calendar;
 mod held_up;
 pub(crate) mod queue;
 pub(in crate::supply) mod seat;

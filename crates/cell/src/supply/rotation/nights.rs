@@ -14,7 +14,8 @@ use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::media::SetTurns;
 use crate::request::Turn;
-use crate::supply::pools::allocate::{Ask, local_date, was_written};
+use crate::supply::pools::allocate::Ask;
+use crate::supply::pools::calendar::{local_date, was_written};
 use crate::supply::rotation::past_turns::OfSet;
 use crate::supply::unfit::PassedOver;
 

@@ -10,7 +10,8 @@ use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result};
 use crate::media::{Kept, MediumInfo};
 use crate::request::Turn;
-use crate::supply::pools::allocate::{Ask, set_of};
+use crate::supply::pools::allocate::Ask;
+use crate::supply::pools::calendar::set_of;
 use crate::supply::pools::seat::has_seat;
 
 /// Within so many days the turn of each set comes.

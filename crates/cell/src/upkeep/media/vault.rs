@@ -22,7 +22,7 @@ use crate::error::{Result, chain};
 use crate::media::hosts::other_host;
 use crate::media::{Condition, MediumInfo, MediumState, TapeAt, tape_name};
 use crate::session::now_us;
-use crate::supply::pools::allocate::local_date;
+use crate::supply::pools::calendar::local_date;
 
 /// What is to be carried.
 #[derive(Debug, Clone, Default)]

@@ -119,6 +119,51 @@ pub struct MountedLast {
     pub rows_tell: bool,
 }
 
+/// What a disk agent counted, so far or at its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// Names found.
+    pub found: u64,
+    /// Files stored, all that are not directories.
+    pub files: u64,
+    /// Directories stored.
+    pub dirs: u64,
+    /// Names left out by options.
+    pub skipped: u64,
+    /// Files that were in use.
+    pub in_use: u64,
+    /// Files stored with unreadable parts.
+    pub corrupt: u64,
+    /// Files that an earlier run of the version has, or that are as the version has them that is built on.
+    pub kept: u64,
+    /// Bytes of contents of those.
+    pub kept_bytes: u64,
+    /// Files that were moved or touched, whose contents the base has.
+    pub moved: u64,
+    /// Bytes of those contents.
+    pub moved_bytes: u64,
+    /// Files of which no contents were stored: moved, touched, empty ones, links.
+    pub no_contents: u64,
+    /// Bytes of contents read.
+    pub bytes: u64,
+}
+
+/// Mount points that are noted, at most.
+pub const MOUNTED_LISTED: usize = 10_000;
+
+/// Paths that a disk agent noted, as messages write them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Noted {
+    /// Files stored with unreadable parts; one more than a report names, at most.
+    pub cut: Vec<String>,
+    /// Where something was mounted and something was in it, or was at the last backup; [`MOUNTED_LISTED`] at most.
+    pub mounted: Vec<String>,
+    /// Likewise where contents were that another may mask.
+    pub maskable: Vec<String>,
+}
+
 /// How files are read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadOptions {

@@ -12,8 +12,9 @@ use capstan_engine::threads::{self, NoThread};
 use capstan_format::entry::{ExtentKind, Kind, join};
 use capstan_format::id::StreamId;
 
+use super::counters::Counters;
 use super::reader::StreamReader;
-use super::{Backup, Counters, GROUPS_WAITING, walk_event};
+use super::{Backup, GROUPS_WAITING, walk_event};
 use crate::backup::huge::Pieces;
 use crate::stream::StreamOptions;
 use crate::walk::ahead::Ahead;

@@ -11,15 +11,16 @@ use capstan_format::id::{StreamId, VersionId};
 use capstan_format::keys::{FrameSealer, KeyError, Purpose};
 use capstan_format::record::StreamLabel;
 use capstan_select::BadPattern;
-use capstan_wire::backup::{BackupJob, JobSource, Streams, Trees};
+use capstan_wire::backup::{BackupJob, Counts, JobSource, Noted, Streams, Trees};
 use capstan_wire::keys::SecretKey;
 
+use super::Backup;
 use super::by_inode::{BaseFiles, ByInode};
+use super::counters::Counters;
 use super::foresee::{EachForeseen, foresee};
 use super::input::Input;
 use super::of_input::OfInput;
 use super::probe::{Probe, Work, probe};
-use super::{Backup, Counters};
 use crate::linux::mount_table::HostMounts;
 use crate::owners::OwnerNames;
 use crate::select::Selection;
@@ -49,37 +50,37 @@ pub struct Ports<'a> {
     pub files: Option<&'a dyn BaseFiles>,
     /// Where the time goes.
     pub meters: Arc<Meters>,
-    /// What is counted.
-    pub counters: &'a Counters,
     /// Takes messages.
     pub listener: &'a dyn Listener,
     /// Set to end early: what is begun is finished.
     pub stop: &'a AtomicBool,
 }
 
-/// Whether all of a job was handed to the media agent, and why its input failed. By default, of a disk agent that ended without
-/// a word, it was not.
+/// What came of a job: whether all of it was handed to the media agent, and what it came to.
 #[derive(Debug)]
 pub struct HandedOver {
     /// Whether all of it was.
     pub whole: Result<(), LinkClosed>,
     /// Why standard input, or a command, failed.
     pub input_failed: Option<String>,
+    /// What was counted.
+    pub counts: Counts,
+    /// What was noted.
+    pub noted: Noted,
 }
 
 impl HandedOver {
-    fn of(whole: Result<(), LinkClosed>) -> Self {
-        Self { whole, input_failed: None }
+    fn of(
+        whole: Result<(), LinkClosed>,
+        input_failed: Option<String>,
+        counters: &Counters,
+    ) -> Self {
+        Self { whole, input_failed, counts: counters.counts(), noted: counters.noted() }
     }
 
-    fn failed(why: String) -> Self {
-        Self { whole: Ok(()), input_failed: Some(why) }
-    }
-}
-
-impl Default for HandedOver {
-    fn default() -> Self {
-        Self::of(Err(LinkClosed))
+    /// Of a disk agent that ended without a word: not all was handed over.
+    pub fn without_a_word(counters: &Counters) -> Self {
+        Self::of(Err(LinkClosed), None, counters)
     }
 }
 
@@ -88,6 +89,7 @@ pub struct ReadyJob {
     source: ReadySource,
     builds_on: Option<VersionId>,
     streams: Vec<StreamOptions>,
+    counters: Arc<Counters>,
 }
 
 enum ReadySource {
@@ -114,42 +116,36 @@ impl ReadyJob {
             JobSource::Command { line, path } => ReadySource::Command { line, path },
         };
         let streams = stream_options(&streams, ladder)?;
-        Ok(Self { source, builds_on, streams })
+        Ok(Self { source, builds_on, streams, counters: Arc::default() })
+    }
+
+    /// What it counts while it runs.
+    pub fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
     }
 
     /// Runs it. `base` is the version that is built on, or gone on with. Returns when everything was handed to the media agent.
     pub fn run(mut self, ports: Ports<'_>, base: Option<&mut dyn BaseRows>) -> HandedOver {
+        let counters = self.counters.clone();
         let (path, input) = match &self.source {
             ReadySource::Trees { trees, selection } => {
-                let backup = backup(&ports, trees, selection, self.builds_on);
+                let backup = backup(&ports, &counters, (trees, selection), self.builds_on);
                 let mut beside = base.map(Beside::new);
                 let base = beside.as_mut().map(|base| base as &mut dyn BaseCursor);
-                return HandedOver::of(backup.run(&trees.roots, base, self.streams));
+                let whole = backup.run(&trees.roots, base, self.streams);
+                return HandedOver::of(whole, None, &counters);
             }
             ReadySource::Stdin { path } => (path, Input::stdin(ports.stop)),
             ReadySource::Command { line, path } => (path, Input::command(line, ports.stop)),
         };
-        let mut input = match input {
-            Ok(input) => input,
-            Err(e) => {
-                return HandedOver::failed(format!(
-                    "cannot open the input, or start the command: {e}"
-                ));
+        let (whole, failed) = match (input, self.streams.pop()) {
+            (Ok(input), Some(stream)) => run_input(path, input, stream, ports, &counters),
+            (Ok(_), None) => (Ok(()), None),
+            (Err(e), _) => {
+                (Ok(()), Some(format!("cannot open the input, or start the command: {e}")))
             }
         };
-        let Some(stream) = self.streams.pop() else { return HandedOver::of(Ok(())) };
-        let Ports { blocks, meters, stop, counters, .. } = ports;
-        let of_input = OfInput { port: blocks, meters, stop, counters };
-        match of_input.run(path.as_bytes(), &mut input, stream) {
-            Err(closed) => {
-                input.give_up();
-                HandedOver::of(Err(closed))
-            }
-            Ok(read) => {
-                let read = read.map_err(|e| format!("cannot read the input: {e}"));
-                HandedOver { whole: Ok(()), input_failed: read.err().or(input.end().err()) }
-            }
-        }
+        HandedOver::of(whole, failed, &counters)
     }
 
     /// Foresees it: nothing is written. Calls with what becomes of each name, in the order of the walk. Of an input nothing is
@@ -159,20 +155,46 @@ impl ReadyJob {
         ports: Ports<'_>,
         base: Option<&mut dyn BaseRows>,
         each: &mut EachForeseen<'_>,
-    ) -> Result<(), NoThread> {
-        let ReadySource::Trees { trees, selection } = &self.source else { return Ok(()) };
-        let Some(stream) = self.streams.pop() else { return Ok(()) };
-        let backup = backup(&ports, trees, selection, self.builds_on);
-        let mut beside = base.map(Beside::new);
-        let base = beside.as_mut().map(|base| base as &mut dyn BaseCursor);
-        foresee(&backup, &trees.roots, base, stream, each)
+    ) -> Result<HandedOver, NoThread> {
+        let counters = self.counters.clone();
+        if let (ReadySource::Trees { trees, selection }, Some(stream)) =
+            (&self.source, self.streams.pop())
+        {
+            let backup = backup(&ports, &counters, (trees, selection), self.builds_on);
+            let mut beside = base.map(Beside::new);
+            let base = beside.as_mut().map(|base| base as &mut dyn BaseCursor);
+            foresee(&backup, &trees.roots, base, stream, each)?;
+        }
+        Ok(HandedOver::of(Ok(()), None, &counters))
+    }
+}
+
+/// Saves what an input gives. Whether all of it was handed over, and why the input failed.
+fn run_input(
+    path: &str,
+    mut input: Input<'_>,
+    stream: StreamOptions,
+    ports: Ports<'_>,
+    counters: &Counters,
+) -> (Result<(), LinkClosed>, Option<String>) {
+    let Ports { blocks, meters, stop, .. } = ports;
+    let of_input = OfInput { port: blocks, meters, stop, counters };
+    match of_input.run(path.as_bytes(), &mut input, stream) {
+        Err(closed) => {
+            input.give_up();
+            (Err(closed), None)
+        }
+        Ok(read) => {
+            let read = read.map_err(|e| format!("cannot read the input: {e}"));
+            (Ok(()), read.err().or(input.end().err()))
+        }
     }
 }
 
 fn backup<'a>(
     ports: &'a Ports<'a>,
-    trees: &'a Trees,
-    selection: &'a Selection,
+    counters: &'a Counters,
+    (trees, selection): (&'a Trees, &'a Selection),
     builds_on: Option<VersionId>,
 ) -> Backup<'a> {
     Backup {
@@ -184,7 +206,7 @@ fn backup<'a>(
         known: ports.files.map(ByInode::new),
         options: &trees.read,
         stop: ports.stop,
-        counters: ports.counters,
+        counters,
         listener: ports.listener,
     }
 }

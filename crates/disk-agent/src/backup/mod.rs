@@ -2,6 +2,7 @@
 
 pub mod by_inode;
 mod contents;
+pub mod counters;
 mod foresee;
 mod hardlinks;
 mod huge;
@@ -17,10 +18,9 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::ScopedJoinHandle;
 use std::time::SystemTime;
 
@@ -38,6 +38,7 @@ pub use self::foresee::{EachForeseen, Fate, Foreseen, Nowhere};
 pub use self::probe::{Probe, Work};
 use self::reader::StreamReader;
 use crate::backup::by_inode::ByInode;
+use crate::backup::counters::Counters;
 use crate::backup::huge::Pieces;
 use crate::linux::source;
 use crate::owners::OwnerNames;
@@ -69,57 +70,6 @@ struct Walking<'q> {
 impl Drop for Walking<'_> {
     fn drop(&mut self) {
         self.ahead.close();
-    }
-}
-
-/// What a backup counts.
-#[derive(Debug, Default)]
-pub struct Counters {
-    /// Names found so far.
-    pub found: AtomicU64,
-    /// Files stored, all that are not directories.
-    pub files: AtomicU64,
-    /// Directories stored.
-    pub dirs: AtomicU64,
-    /// Names left out by options.
-    pub skipped: AtomicU64,
-    /// Files that were in use.
-    pub in_use: AtomicU64,
-    /// Files stored with unreadable parts.
-    pub corrupt: AtomicU64,
-    /// Of those, the paths, as messages write them; not more than a report names.
-    pub cut: Mutex<Vec<String>>,
-    /// Where something was mounted and something was in it, or was at the last backup, as messages write paths; not more than
-    /// [`MOUNTED_LISTED`].
-    pub mounted: Mutex<BTreeSet<String>>,
-    /// Likewise where it found contents that another may mask.
-    pub maskable: Mutex<BTreeSet<String>>,
-    /// Files that an earlier run of the version has.
-    pub kept: AtomicU64,
-    /// Bytes of contents of those.
-    pub kept_bytes: AtomicU64,
-    /// Files that were moved or touched, whose contents the base has.
-    pub moved: AtomicU64,
-    /// Bytes of those contents.
-    pub moved_bytes: AtomicU64,
-    /// Files of which no contents were stored: moved, touched, empty ones, links.
-    pub no_contents: AtomicU64,
-    /// Bytes of contents read.
-    pub bytes: AtomicU64,
-}
-
-/// Paths of files with unreadable parts that are kept: one more than a report lists.
-const CUT_LISTED: usize = 10_001;
-
-/// Mount points that are kept in mind.
-pub const MOUNTED_LISTED: usize = 10_000;
-
-impl Counters {
-    fn add_cut(&self, path: &[u8]) {
-        let mut cut = self.cut.lock();
-        if cut.len() < CUT_LISTED {
-            cut.push(format!("/{}", path_text(path)));
-        }
     }
 }
 
@@ -241,18 +191,18 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
             let why = "it is what is written to, or capstan's home: this version has nothing of it";
             say(listener, Code::PathMissing, path, why.to_owned());
         }
-        WalkEvent::Mounted(path) => note(&counters.mounted, &path_text(path)),
-        WalkEvent::StillMissed(path) => note(&counters.mounted, path),
-        WalkEvent::Maskable(path) => note(&counters.maskable, &path_text(path)),
-        WalkEvent::StillMasked(path) => note(&counters.maskable, path),
+        WalkEvent::Mounted(path) => counters.note_mounted(&path_text(path)),
+        WalkEvent::StillMissed(path) => counters.note_mounted(path),
+        WalkEvent::Maskable(path) => counters.note_maskable(&path_text(path)),
+        WalkEvent::StillMasked(path) => counters.note_maskable(path),
         WalkEvent::NotMounted(path, found, kept) => {
             // Until it is there again or given up the next backup is to know of it, too. The walk says so of a mount point above it, and
             // of one in which something is.
             if found.why.had && !found.is_below && !found.holds {
-                note(&counters.mounted, &path_text(path));
+                counters.note_mounted(&path_text(path));
             }
             if found.why.masked {
-                note(&counters.maskable, &path_text(path));
+                counters.note_maskable(&path_text(path));
             }
             say(listener, Code::NotMounted, path, not_mounted(found, kept));
         }
@@ -269,14 +219,6 @@ fn walk_event(event: WalkEvent<'_>, counters: &Counters, listener: &dyn Listener
             let why = format!("cannot list the directory: {}; {}", text(e), below(kept));
             say(listener, Code::NotListed, path, why);
         }
-    }
-}
-
-/// Keeps a path in mind, as messages write it.
-fn note(paths: &Mutex<BTreeSet<String>>, path: &str) {
-    let mut paths = paths.lock();
-    if paths.len() < MOUNTED_LISTED {
-        paths.insert(format!("/{path}"));
     }
 }
 

@@ -9,7 +9,7 @@ use capstan_engine::link::{BlockPort, LinkClosed};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Timestamp};
 
-use super::Counters;
+use super::counters::Counters;
 use crate::stream::{StreamOptions, StreamWriter};
 
 /// What the backup of an input works with.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_disk_agent::backup::by_inode::BaseFiles;
-use capstan_disk_agent::backup::job::{self as agent, JobError, Ports, ReadyJob};
+use capstan_disk_agent::backup::job::{JobError, Ports, ReadyJob};
 use capstan_disk_agent::backup::{EachForeseen, Nowhere};
 use capstan_disk_agent::stream::choice::Ladder;
 use capstan_disk_agent::walk::BaseRows;
@@ -92,7 +92,6 @@ impl Job<'_> {
             blocks,
             files: self.files.as_ref().map(|files| files as &dyn BaseFiles),
             meters,
-            counters: &self.counters,
             listener: &self.log,
             stop: &stop.0,
         }
@@ -128,8 +127,8 @@ impl Job<'_> {
         each: &mut EachForeseen<'_>,
     ) -> Result<HandedOver> {
         let base = cursor.as_mut().map(|rows| rows as &mut dyn BaseRows);
-        ready.foresee(self.ports(Arc::new(Nowhere), Arc::default(), stop), base, each)?;
-        let by_agent = agent::HandedOver { whole: Ok(()), input_failed: None };
+        let ports = self.ports(Arc::new(Nowhere), Arc::default(), stop);
+        let by_agent = ready.foresee(ports, base, each)?;
         let handed_over = HandedOver { by_agent, base_failed: None }.built_on(cursor.as_ref());
         self.say_base_failed(&handed_over);
         Ok(handed_over)

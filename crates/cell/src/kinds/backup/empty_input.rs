@@ -1,7 +1,5 @@
 //! Standard input or a command that gives nothing, where it gave something before: as a dump of which the database is gone.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use capstan_engine::message::{Code, path_text};
 
 use crate::Cell;
@@ -17,7 +15,7 @@ impl Job<'_> {
         let (Source::Stdin(name) | Source::Command(_, name)) = &self.request.source else {
             return Ok(());
         };
-        let is_empty = self.counters.bytes.load(Relaxed) == 0 && of.is_well();
+        let is_empty = of.by_agent.counts.bytes == 0 && of.is_well();
         if !is_empty || self.plan.null || !self.is_known {
             return Ok(());
         }

@@ -1,12 +1,12 @@
 //! What became of a job at its disk agent.
 
+use capstan_disk_agent::backup::counters::Counters;
 use capstan_disk_agent::backup::job as agent;
 
 use crate::error::chain;
 use crate::kinds::backup::base::resume::Cursor;
 
 /// What a disk agent handed over, and what became of what its job builds on.
-#[derive(Default)]
 pub(super) struct HandedOver {
     /// What the disk agent says.
     pub by_agent: agent::HandedOver,
@@ -15,6 +15,11 @@ pub(super) struct HandedOver {
 }
 
 impl HandedOver {
+    /// Of a disk agent that ended without a word.
+    pub fn without_a_word(counters: &Counters) -> Self {
+        Self { by_agent: agent::HandedOver::without_a_word(counters), base_failed: None }
+    }
+
     /// The same, with what became of what it builds on.
     pub fn built_on(self, base: Option<&Cursor<'_>>) -> Self {
         Self { base_failed: base.and_then(Cursor::failed).map(|e| chain(e)), ..self }

@@ -1,9 +1,6 @@
 //! One object's backup: what it builds on or goes on with, its session on record, its streams, its report.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use capstan_address::Address;
-use capstan_disk_agent::backup::Counters;
 use capstan_disk_agent::linux::mount_table::HostMounts;
 use capstan_disk_agent::linux::used::used;
 use capstan_engine::message::Code;
@@ -11,6 +8,7 @@ use capstan_format::id::{MediumId, ObjectId, SessionId, VersionId};
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{OtherEnd, SessionEnd, SessionLabel};
 use capstan_idb::{LogLevel, Object, Session, Status, Totals, Version};
+use capstan_wire::backup::{Counts, Noted};
 
 use super::devices_of;
 use super::source::no_match;
@@ -47,7 +45,6 @@ pub(super) struct Job<'a> {
     pub files: Option<Files<'a>>,
     /// What is mounted where its disk agent runs, and is to be.
     pub mounts: HostMounts,
-    pub counters: Counters,
     /// Files and bytes to expect.
     pub expected: (u64, u64),
     /// Whether these are what file systems say is used on them.
@@ -58,6 +55,8 @@ pub(super) struct Job<'a> {
 pub(super) struct Ending {
     pub status: Status,
     pub totals: Totals,
+    counts: Counts,
+    noted: Noted,
     input_failed: bool,
     /// The paths that its version lacks.
     lacks: Vec<String>,
@@ -176,7 +175,6 @@ impl Cell {
             cursor: resumed.map(|r| r.cursor).or(based.map(|b| b.cursor)),
             files,
             mounts,
-            counters: Counters::default(),
             expected,
             is_about,
         })
@@ -308,12 +306,12 @@ impl Job<'_> {
     }
 
     /// Adds what it did so far to a progress.
-    pub fn add_progress(&self, p: &mut Progress) {
-        let Self { counters, expected, is_about, .. } = self;
+    pub fn add_progress(&self, so_far: &Counts, p: &mut Progress) {
+        let Self { expected, is_about, .. } = self;
         p.is_about |= is_about;
-        p.files += counters.files.load(Relaxed) + counters.kept.load(Relaxed);
-        p.files_found += counters.found.load(Relaxed);
-        p.bytes += counters.bytes.load(Relaxed);
+        p.files += so_far.files + so_far.kept;
+        p.files_found += so_far.found;
+        p.bytes += so_far.bytes;
         p.files_expected += expected.0;
         p.bytes_expected += expected.1;
     }
@@ -337,18 +335,17 @@ impl Job<'_> {
             _ if errors > 0 => Status::CompletedWithErrors,
             _ => Status::Completed,
         };
-        let count = &self.counters;
+        let HandedOver { by_agent, base_failed } = of;
+        let (counts, cut) = (by_agent.counts, by_agent.noted.cut.clone());
         let totals = Totals {
-            files: count.files.load(Relaxed) + count.kept.load(Relaxed),
-            dirs: count.dirs.load(Relaxed),
-            bytes_read: count.bytes.load(Relaxed),
+            files: counts.files + counts.kept,
+            dirs: counts.dirs,
+            bytes_read: counts.bytes,
             bytes_written: 0,
         };
-        let cut = self.counters.cut.lock().clone();
         let lacks =
             cell.lacks_of_new(Said::so_far(&self.log).but_cut(cut), self.label.base)?.into_list();
-        let ended =
-            status != Status::Incomplete && of.by_agent.whole.is_ok() && of.base_failed.is_none();
+        let ended = status != Status::Incomplete && by_agent.whole.is_ok() && base_failed.is_none();
         let end = ended.then(|| SessionEnd {
             status: status.to_string(),
             ended_us: now_us(),
@@ -359,12 +356,13 @@ impl Job<'_> {
             segments: Vec::new(),
             lacks: Some(lacks.len() as u64),
         });
-        Ok(Ending { status, totals, input_failed: of.by_agent.input_failed.is_some(), lacks, end })
+        let (input_failed, noted) = (by_agent.input_failed.is_some(), by_agent.noted.clone());
+        Ok(Ending { status, totals, counts, noted, input_failed, lacks, end })
     }
 
     /// The report, as far as it says what was backed up and written.
     pub fn report(&self, cell: &Cell, ending: &Ending, written: &Written<'_>) -> Report {
-        let (plan, label, count) = (&self.plan, &self.label, &self.counters);
+        let (plan, label, counts) = (&self.plan, &self.label, &ending.counts);
         let (totals, elapsed) = (&ending.totals, written.elapsed_s);
         Report {
             session: label.session.to_string(),
@@ -377,18 +375,16 @@ impl Job<'_> {
             end: rfc3339(now_us()),
             files: totals.files,
             dirs: totals.dirs,
-            skipped: count.skipped.load(Relaxed),
-            in_use: count.in_use.load(Relaxed),
-            corrupt: count.corrupt.load(Relaxed),
-            kept: count.kept.load(Relaxed),
-            moved: count.moved.load(Relaxed),
-            moved_bytes: count.moved_bytes.load(Relaxed),
-            no_contents: count.no_contents.load(Relaxed),
+            skipped: counts.skipped,
+            in_use: counts.in_use,
+            corrupt: counts.corrupt,
+            kept: counts.kept,
+            moved: counts.moved,
+            moved_bytes: counts.moved_bytes,
+            no_contents: counts.no_contents,
             selection: plan.selected(self.request),
-            mounted: (!plan.trees.roots.is_empty())
-                .then(|| count.mounted.lock().iter().cloned().collect()),
-            maskable: (!plan.trees.roots.is_empty())
-                .then(|| count.maskable.lock().iter().cloned().collect()),
+            mounted: (!plan.trees.roots.is_empty()).then(|| ending.noted.mounted.clone()),
+            maskable: (!plan.trees.roots.is_empty()).then(|| ending.noted.maskable.clone()),
             bytes_read: totals.bytes_read,
             bytes_written: written.bytes,
             media: if plan.null { Vec::new() } else { written.media.to_vec() },
@@ -413,7 +409,7 @@ impl Job<'_> {
         let status = ending.status;
         let label = &self.label;
         if matches!(status, Status::Completed | Status::CompletedWithErrors) && !self.plan.null {
-            let kept_bytes = self.counters.kept_bytes.load(Relaxed);
+            let kept_bytes = ending.counts.kept_bytes;
             let (request, log) = (self.request, &self.log);
             cell.look_back(label, kept_bytes, request, &self.plan, report, log)?;
             cell.say_mirrors_behind(label.version, &self.plan.name, &self.log)?;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use capstan_catalog::keys::VersionKeys;
+use capstan_disk_agent::backup::counters::Counters;
 use capstan_disk_agent::backup::job::ReadyJob;
 use capstan_disk_agent::stream::choice::Ladder;
 use capstan_engine::message::Code;
@@ -231,13 +232,17 @@ impl Writing<'_, '_> {
         let lost_mirrors = writer.lost_mirrors();
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let streams: usize = jobs.iter().map(|job| job.plan.streams).sum();
+        let counters: Vec<Arc<Counters>> = sources.iter().map(|s| s.1.counters()).collect();
         let watched = Watched {
             waits: self.cell.devices.waits(),
             meters: &self.meters,
             lanes: Lanes { streams: streams as u32, processors: processors as u32 },
             ladder: Some(&self.ladder),
             stages: (Stage::Source, Stage::Device),
-            progress: &|p| jobs.iter().for_each(|job| job.add_progress(p)),
+            progress: &|p| {
+                let jobs = jobs.iter().zip(&counters);
+                jobs.for_each(|(job, counters)| job.add_progress(&counters.counts(), p));
+            },
             each: &|p| {
                 self.say_lost_mirrors(&lost_mirrors);
                 self.moves.say(self.log);
@@ -256,9 +261,9 @@ impl Writing<'_, '_> {
                         job.log.say(Code::NoThread, "disk agent", &job.plan.name, e.to_string());
                     }));
                 }
-                let handed = running.into_iter().map(|job| match job {
-                    Ok(job) => job.join().unwrap_or_default(),
-                    Err(_) => HandedOver::default(),
+                let handed = running.into_iter().zip(&counters).map(|(job, counters)| {
+                    let ended = job.ok().and_then(|job| job.join().ok());
+                    ended.unwrap_or_else(|| HandedOver::without_a_word(counters))
                 });
                 handed.collect::<Vec<HandedOver>>()
             })

@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 
-use capstan_disk_agent::backup::MOUNTED_LISTED;
 use capstan_disk_agent::linux::mount_table::HostMounts;
 use capstan_format::id::ObjectId;
 use capstan_idb::Version;
-use capstan_wire::backup::MountedLast;
+use capstan_wire::backup::{MOUNTED_LISTED, MountedLast};
 
 use crate::Cell;
 use crate::error::Result;

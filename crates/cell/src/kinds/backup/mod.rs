@@ -20,7 +20,8 @@ use capstan_format::id::MediumId;
 use capstan_format::keys::{Cipher, KeyRecord, NamesKey, SessionKeys};
 
 pub(crate) use self::media::commit::{key_json, record_commit, stream_parts};
-pub(crate) use self::media::medium::{device_segment_size, say_all_lost};
+pub(crate) use self::media::lost::say_all_lost;
+pub(crate) use self::media::segment_size::device_segment_size;
 pub(crate) use self::media::went_on::joined;
 use self::plan::Plan;
 pub use self::plan::check_names;

@@ -9,7 +9,7 @@ use capstan_devices::directory::mounts::whole;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
-use crate::kinds::backup::media::medium::is_unavailable;
+use crate::kinds::backup::media::away::is_unavailable;
 use crate::media::absent_tape;
 use crate::request::BackupRequest;
 use crate::supply::enough_drives::refuse_too_few_drives;

@@ -3,7 +3,8 @@
 
 use capstan_devices::host::DeviceHost;
 use capstan_engine::message::Code;
-use capstan_format::id::SessionId;
+use capstan_format::id::{MediumId, SessionId, VersionId};
+use capstan_format::record::Follows;
 use capstan_idb::Status;
 use serde_json::{Map, Value};
 
@@ -14,6 +15,22 @@ use crate::report::{NOTHING_COMMITTED, Report};
 use crate::session::SessionLog;
 
 impl Cell {
+    /// The medium that has the last segment of a version that is gone on with, where it is none of those that are written now.
+    pub(in crate::kinds::backup) fn left_behind(
+        &self,
+        version: VersionId,
+        now: &[MediumId],
+    ) -> Result<Option<Follows>> {
+        let segments = self.idb.segments_of_version(version)?;
+        let places = || segments.iter().map(|(segment, _)| segment);
+        let Some(last) = places().max_by_key(|s| s.committed_us) else { return Ok(None) };
+        if places().any(|s| s.id == last.id && now.contains(&s.medium)) {
+            return Ok(None);
+        }
+        let medium = self.idb.medium(last.medium)?;
+        Ok(medium.map(|medium| Follows { medium: medium.id, label: medium.label }))
+    }
+
     /// Says of a session whose medium took no more, and of the one that came after it, which the other is: the first stays on
     /// record, as incomplete where its medium was full, else as failed, though nothing is missing.
     pub(crate) fn record_went_on(&self, earlier: &Report, now: &mut Report) -> Result<()> {

@@ -10,19 +10,20 @@ mod removed;
 mod segments;
 mod sessions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use capstan_address::Address;
+use capstan_address::{Address, TapeAddress};
 use capstan_devices::medium::{FoundLock, OpenMedium};
 use capstan_devices::rait::placed::Placed;
 use capstan_engine::message::{Code, shell_word};
-use capstan_format::id::VersionId;
+use capstan_format::id::{SegmentNumber, VersionId};
 use capstan_format::record::Follows;
 use capstan_idb::{Medium, Status};
 
 use crate::Cell;
 use crate::error::Result;
 use crate::keys::records::key_records;
+use crate::keys::unlock::OpenedKeys;
 use crate::kinds::import::found::{Imports, say_sealed};
 use crate::kinds::import::library::Later;
 use crate::kinds::skeleton::{SessionRun, add_rates};
@@ -55,6 +56,24 @@ fn placed(cell: &Cell, device: &Address) -> Placed {
     }
 }
 
+/// What was read of a medium and recorded.
+struct ReadIn {
+    files: u64,
+    dirs: u64,
+    /// Bytes that were read.
+    bytes: u64,
+    /// The versions of which there is something.
+    versions: Vec<VersionId>,
+    /// The media that their sessions wrote before.
+    follows: Vec<Before>,
+}
+
+/// What is to be noted of a medium that is recorded by another label than its own.
+fn called_otherwise(own: &str, label: &str) -> Option<String> {
+    (label != own)
+        .then(|| format!("another medium is called '{own}' here, so this one is called '{label}'"))
+}
+
 impl Cell {
     /// Imports a medium. Where others are imported with it, `later` takes what is to be said of all.
     pub(crate) fn import_medium(
@@ -67,98 +86,126 @@ impl Cell {
         let session = SessionRun::begin(self, "import", stop)?;
         let log = SessionLog::new(observer);
         let _booked = self.book_drives_of(&[device])?;
-        self.devices.wait_for(device);
-        let opened = self.devices.medium(device);
-        let medium = opened.map_err(|e| {
-            let changed = self.refuse_overwritten(device, Err(&e));
-            changed.err().unwrap_or_else(|| e.into())
-        })?;
+        let medium = self.open_to_import(device, &log)?;
         let header = medium.header().clone();
-        if let Some((what, text)) = lost_header(&medium) {
-            log.say(Code::HeaderDamaged, "media agent", &what, text);
-        }
-        self.open_drive_key(&header)?;
         // A wrong secret is said before anything is recorded.
-        let records = key_records(&medium, &medium.segments()?);
-        let what = format!("medium {}", header.label);
-        let opened = self.open_keys_if_given(&records, false, &what, WITHOUT)?;
+        let keys = self.keys_to_import(&medium)?;
         let Taken { torn, kept } = self.take_as_it_is(device, &medium, &log, stop)?;
-        // One that was imported before, and is not on its tape any more, is marked, or lies where this one was; what is there now is
-        // imported.
-        let _ = self.refuse_overwritten(device, Ok(&header));
         let others = later.as_deref().map_or(&[][..], |later| &later.others_on);
-        let at = placed(self, device).without(others);
-        let row = self.put_imported(&medium, &at)?;
-        self.idb.set_medium_changed(header.medium, None)?;
-        self.note_lost_header(&medium)?;
-        // It is here, wherever it was.
-        self.is_back(&row, &at)?;
-        let label = row.label;
-        let mut found = Imports { keys: opened.keys, kept, ..Imports::default() };
-        let numbers = medium.segments()?;
-        let bytes = self.import_numbers(&medium, &numbers, &mut found, &log, stop)?;
-        found.say_gaps(&log);
-        let sessions = std::mem::take(&mut found.sessions);
-        say_sealed(&sessions, opened.why, &header.label, &log);
-        if opened.opened > 0 || header.is_drive_encrypted() {
-            self.warn_without_ring(device, &header.label, &log)?;
-        }
-        let (files, dirs) = self.import_sessions(&sessions)?;
-        if !device.is_sequential() {
-            self.forget_removed_beside(&medium, &numbers, &sessions)?;
-        }
-        self.note_room(device, &header)?;
-        let versions: Vec<VersionId> = sessions.iter().map(|s| s.label.version).collect();
-        if opened.opened > 0 {
-            self.grant_to_names_key()?;
-        }
-        self.import_locks(&medium, &log)?;
-        self.idb.raise_locks(&found.locks)?;
-        let stay = self.bring_back_alone(
-            header.medium,
-            (!device.is_sequential()).then_some(&medium),
-            &log,
-        )?;
+        let label = self.record_found(device, &medium, others)?.label;
+        let mut read = self.import_contents(device, &medium, keys, kept, &log, stop)?;
+        let there = (!device.is_sequential()).then_some(&medium);
+        let stay = self.bring_back_alone(header.medium, there, &log)?;
         // Among what was brought back may be what stands for others.
         self.adopt_stand_ins()?;
         match later {
             // What one lacks another one may have.
-            Some(ref mut later) => later.versions.extend(versions),
-            None => self.say_not_imported(&versions, &header.label, &log)?,
+            Some(ref mut later) => later.versions.append(&mut read.versions),
+            None => self.say_not_imported(&read.versions, &header.label, &log)?,
         }
         Self::say_problems(&medium, &log);
         // What was read is recorded, also where it was stopped.
         let status =
             if log.error_count() > 0 { Status::CompletedWithErrors } else { Status::Completed };
         let mut report = Report {
-            files,
-            dirs,
-            bytes_read: bytes,
+            files: read.files,
+            dirs: read.dirs,
+            bytes_read: read.bytes,
             media: vec![label.clone()],
             ..session.report(&label, status)
         };
-        add_rates(&mut report, bytes, None);
-        let is_others = self.other_cell(medium.header())?.is_some();
+        add_rates(&mut report, read.bytes, None);
+        let is_others = self.other_cell(&header)?.is_some();
         match later {
             Some(later) => {
-                later.follows.append(&mut found.follows);
+                later.follows.append(&mut read.follows);
                 later.others_media += u64::from(is_others);
             }
-            None => report.notes.extend(self.notes_of_one(device, is_others, &found.follows)?),
+            None => report.notes.extend(self.notes_of_one(device, is_others, &read.follows)?),
         }
         report.notes.extend(self.unended_on(device, &medium)?);
         report.notes.extend(self.not_whole(torn)?);
         report.notes.extend(stay);
-        report.notes.extend((label != header.label).then(|| {
-            format!(
-                "another medium is called '{}' here, so this one is called '{label}'",
-                header.label
-            )
-        }));
+        report.notes.extend(called_otherwise(&header.label, &label));
         self.say_changed(&log);
         log.fill(&self.devices, &mut report);
         session.record_whole(status, None, &report)?;
         Ok(report)
+    }
+
+    /// Opens the medium that is there, whoever has it before; says what its header lost.
+    fn open_to_import(&self, device: &Address, log: &SessionLog<'_>) -> Result<OpenMedium> {
+        self.devices.wait_for(device);
+        let medium = self.devices.medium(device).map_err(|e| {
+            let changed = self.refuse_overwritten(device, Err(&e));
+            changed.err().unwrap_or_else(|| e.into())
+        })?;
+        if let Some((what, text)) = lost_header(&medium) {
+            log.say(Code::HeaderDamaged, "media agent", &what, text);
+        }
+        Ok(medium)
+    }
+
+    /// Opens the keys of what is on a medium: the one by which its drive encrypts it, and, where a secret is given, those of sessions.
+    fn keys_to_import(&self, medium: &OpenMedium) -> Result<OpenedKeys> {
+        self.open_drive_key(medium.header())?;
+        let records = key_records(medium, &medium.segments()?);
+        let what = format!("medium {}", medium.header().label);
+        self.open_keys_if_given(&records, false, &what, WITHOUT)
+    }
+
+    /// Records that a medium is there, and as it is; `others` are tapes that were read and are none of it.
+    fn record_found(
+        &self,
+        device: &Address,
+        medium: &OpenMedium,
+        others: &[TapeAddress],
+    ) -> Result<Medium> {
+        let header = medium.header();
+        // One that was imported before, and is not on its tape any more, is marked, or lies where this one was; what is there now is
+        // imported.
+        let _ = self.refuse_overwritten(device, Ok(header));
+        let at = placed(self, device).without(others);
+        let row = self.put_imported(medium, &at)?;
+        self.idb.set_medium_changed(header.medium, None)?;
+        self.note_lost_header(medium)?;
+        // It is here, wherever it was.
+        self.is_back(&row, &at)?;
+        Ok(row)
+    }
+
+    /// Records what is on a medium, but the segments in `kept`, of which more is known than is left.
+    fn import_contents(
+        &self,
+        device: &Address,
+        medium: &OpenMedium,
+        keys: OpenedKeys,
+        kept: HashSet<SegmentNumber>,
+        log: &SessionLog<'_>,
+        stop: &Stop,
+    ) -> Result<ReadIn> {
+        let header = medium.header();
+        let mut found = Imports { keys: keys.keys, kept, ..Imports::default() };
+        let numbers = medium.segments()?;
+        let bytes = self.import_numbers(medium, &numbers, &mut found, log, stop)?;
+        found.say_gaps(log);
+        let sessions = std::mem::take(&mut found.sessions);
+        say_sealed(&sessions, keys.why, &header.label, log);
+        if keys.opened > 0 || header.is_drive_encrypted() {
+            self.warn_without_ring(device, &header.label, log)?;
+        }
+        let (files, dirs) = self.import_sessions(&sessions)?;
+        if !device.is_sequential() {
+            self.forget_removed_beside(medium, &numbers, &sessions)?;
+        }
+        self.note_room(device, header)?;
+        let versions = sessions.iter().map(|s| s.label.version).collect();
+        if keys.opened > 0 {
+            self.grant_to_names_key()?;
+        }
+        self.import_locks(medium, log)?;
+        self.idb.raise_locks(&found.locks)?;
+        Ok(ReadIn { files, dirs, bytes, versions, follows: found.follows })
     }
 
     /// What is to be noted of a medium that was imported alone.

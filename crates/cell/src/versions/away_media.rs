@@ -99,105 +99,155 @@ impl AwayMedium {
     }
 }
 
+/// A medium of which something cannot be relied on.
+struct GoneMedium {
+    medium: Medium,
+    of: Gone,
+    is_other_cells: bool,
+}
+
+/// What such media lack of what is needed.
+struct Lacks {
+    /// The versions that are needed, with their objects.
+    needed: HashMap<VersionId, ObjectId>,
+    /// The last complete versions of objects, where another cell's medium lacks something.
+    last: HashSet<VersionId>,
+    claims: Vec<Claim>,
+    /// What is whole nowhere else.
+    torn: HashSet<(VersionId, SegmentId)>,
+}
+
+impl Lacks {
+    /// The objects of what a medium lacks, as far as that is asked for.
+    fn objects(&self, medium: MediumId, is_asked: impl Fn(&Claim) -> bool) -> HashSet<ObjectId> {
+        let lacking = self.claims.iter().filter(|c| c.medium == medium && is_asked(c));
+        lacking.map(|c| self.needed[&c.version]).collect()
+    }
+
+    fn is_torn(&self, claim: &Claim) -> bool {
+        self.torn.contains(&(claim.version, claim.origin))
+    }
+}
+
 impl Cell {
     /// The media that are away so, or lack something, of which objects still need something.
     pub fn media_away(&self) -> Result<Vec<AwayMedium>> {
-        let mut libraries = Libraries::new();
-        let mut gone: HashMap<MediumId, Gone> = HashMap::new();
-        let mut others: HashSet<MediumId> = HashSet::new();
-        let mut media = self.idb.media()?;
-        for medium in &media {
-            let management = self.idb.management(medium.id)?;
-            let is_here = |tape: &TapeAddress| self.is_tape_here(tape);
-            let is_on_purpose = is_on_purpose(medium, &management, &is_here);
-            if management.retired_us.is_some() {
-                continue;
-            }
-            let mut of = None;
-            if !management.is_other_cells() && !is_on_purpose {
-                of = self.gone(medium, &management, &mut |t| {
-                    tape_away(&self.devices, t, &mut libraries)
-                })?;
-            }
-            // Of the tapes that lack, those that nobody took away on record.
-            if let Some(of) = of.as_mut().filter(|of| !of.changed)
-                && !management.tapes_out.is_empty()
-            {
-                let mut tapes = self.tapes_of(medium.id);
-                tapes.retain(|t| management.tape_exported(&tape_name(t)).is_none() && !is_here(t));
-                let names: Vec<String> = tapes.iter().map(tape_name).collect();
-                of.why = format!("its tapes are not there: {}", names.join(", "));
-            }
-            if of.is_none() && !management.is_other_cells() {
-                of = self.gone_with_vanished(medium, &management)?;
-            }
-            if of.is_none() && is_on_purpose {
-                continue;
-            }
-            // Another cell may have adopted it since it was looked at last.
-            if self.idb.management(medium.id)?.is_other_cells() {
-                of = self.gone_of_others(medium)?;
-                others.insert(medium.id);
-            }
-            gone.extend(of.map(|of| (medium.id, of)));
-        }
-        media.retain(|medium| gone.contains_key(&medium.id));
-        if media.is_empty() {
+        let gone = self.gone_media()?;
+        if gone.is_empty() {
             return Ok(Vec::new());
         }
-        let needed = self.needed()?;
-        let is_others_gone = gone.keys().any(|id| others.contains(id));
-        let last = if is_others_gone { self.last_complete()? } else { HashSet::new() };
-        let is_part = |of: &Gone| of.changed || of.segments.is_some();
-        let mut claims = match is_others_gone || gone.values().any(is_part) {
-            true => self.all_claims()?,
-            false => Vec::new(),
-        };
-        let is_gone = |c: &Claim| gone.get(&c.medium).is_some_and(|of| of.has(c.segment));
-        claims.retain(|c| needed.contains_key(&c.version));
-        // What nobody may rely on elsewhere does not make up for it.
-        let unsound = self.unsound_places()?;
-        let torn = torn(&claims, |c| is_gone(c) || unsound.has(c.medium, c.segment));
-        claims.retain(is_gone);
+        let lacks = self.lacks_of(&gone)?;
         let all = self.idb.objects()?;
+        let named = |ids: &HashSet<ObjectId>| -> Vec<Object> {
+            all.iter().filter(|object| ids.contains(&object.id)).cloned().collect()
+        };
         let mut away = Vec::new();
-        for medium in media {
-            let Some(of) = gone.get(&medium.id) else { continue };
-            let lacking = || claims.iter().filter(|c| c.medium == medium.id);
-            let is_other_cells = others.contains(&medium.id);
-            let is_torn = |c: &&Claim| torn.contains(&(c.version, c.origin));
-            let objects: HashSet<ObjectId> = match of.changed && !of.is_marked {
-                _ if is_other_cells => {
-                    let of_last = lacking().filter(|c| last.contains(&c.version));
-                    of_last.filter(is_torn).map(|c| needed[&c.version]).collect()
-                }
-                true => lacking().map(|c| needed[&c.version]).collect(),
-                false if !of.changed && of.segments.is_some() => {
-                    lacking().map(|c| needed[&c.version]).collect()
-                }
-                false => {
-                    let versions = self.idb.versions_on_medium(medium.id)?;
-                    versions.iter().filter_map(|id| needed.get(id).copied()).collect()
-                }
-            };
-            let still: HashSet<ObjectId> = match of.changed {
-                _ if is_other_cells => HashSet::new(),
-                true => lacking().filter(is_torn).map(|c| needed[&c.version]).collect(),
+        for gone in gone {
+            let objects = self.objects_concerned(&gone, &lacks)?;
+            let still = match gone.of.changed {
+                _ if gone.is_other_cells => HashSet::new(),
+                true => lacks.objects(gone.medium.id, |c| lacks.is_torn(c)),
                 false => objects.clone(),
             };
+            let GoneMedium { medium, of, is_other_cells } = gone;
             if objects.is_empty() || of.is_moved && still.is_empty() {
                 continue;
             }
-            let named = |ids: &HashSet<ObjectId>| -> Vec<Object> {
-                all.iter().filter(|object| ids.contains(&object.id)).cloned().collect()
-            };
             let (objects, still) = (named(&objects), named(&still));
-            let (why, changed, segments) = (of.why.clone(), of.changed, of.segments.clone());
+            let Gone { why, changed, segments, .. } = of;
             let found =
                 AwayMedium { medium, why, changed, objects, still, is_other_cells, segments };
             away.push(found);
         }
         Ok(away)
+    }
+
+    /// The media of which something cannot be relied on, whoever needs it.
+    fn gone_media(&self) -> Result<Vec<GoneMedium>> {
+        let mut libraries = Libraries::new();
+        let mut gone = Vec::new();
+        for medium in self.idb.media()? {
+            let management = self.idb.management(medium.id)?;
+            let is_here = |tape: &TapeAddress| self.is_tape_here(tape);
+            let is_on_purpose = is_on_purpose(&medium, &management, &is_here);
+            if management.retired_us.is_some() {
+                continue;
+            }
+            let mut of = None;
+            if !management.is_other_cells() && !is_on_purpose {
+                of = self.gone_from_its_place(&medium, &management, &mut libraries)?;
+            }
+            if of.is_none() && !management.is_other_cells() {
+                of = self.gone_with_vanished(&medium, &management)?;
+            }
+            if of.is_none() && is_on_purpose {
+                continue;
+            }
+            // Another cell may have adopted it since it was looked at last.
+            let is_other_cells = self.idb.management(medium.id)?.is_other_cells();
+            if is_other_cells {
+                of = self.gone_of_others(&medium)?;
+            }
+            gone.extend(of.map(|of| GoneMedium { medium, of, is_other_cells }));
+        }
+        Ok(gone)
+    }
+
+    /// What cannot be relied on of a medium that should be where it was; of an array, its tapes that nobody took away on record.
+    fn gone_from_its_place(
+        &self,
+        medium: &Medium,
+        management: &Management,
+        libraries: &mut Libraries,
+    ) -> Result<Option<Gone>> {
+        let mut of =
+            self.gone(medium, management, &mut |t| tape_away(&self.devices, t, libraries))?;
+        if let Some(of) = of.as_mut().filter(|of| !of.changed)
+            && !management.tapes_out.is_empty()
+        {
+            let mut tapes = self.tapes_of(medium.id);
+            tapes.retain(|t| {
+                management.tape_exported(&tape_name(t)).is_none() && !self.is_tape_here(t)
+            });
+            let names: Vec<String> = tapes.iter().map(tape_name).collect();
+            of.why = format!("its tapes are not there: {}", names.join(", "));
+        }
+        Ok(of)
+    }
+
+    /// What these media lack of what is needed.
+    fn lacks_of(&self, gone: &[GoneMedium]) -> Result<Lacks> {
+        let needed = self.needed()?;
+        let is_others_gone = gone.iter().any(|g| g.is_other_cells);
+        let last = if is_others_gone { self.last_complete()? } else { HashSet::new() };
+        let is_part = |of: &Gone| of.changed || of.segments.is_some();
+        let mut claims = match is_others_gone || gone.iter().any(|g| is_part(&g.of)) {
+            true => self.all_claims()?,
+            false => Vec::new(),
+        };
+        let by_id: HashMap<MediumId, &Gone> = gone.iter().map(|g| (g.medium.id, &g.of)).collect();
+        let is_gone = |c: &Claim| by_id.get(&c.medium).is_some_and(|of| of.has(c.segment));
+        claims.retain(|c| needed.contains_key(&c.version));
+        // What nobody may rely on elsewhere does not make up for it.
+        let unsound = self.unsound_places()?;
+        let torn = torn(&claims, |c| is_gone(c) || unsound.has(c.medium, c.segment));
+        claims.retain(is_gone);
+        Ok(Lacks { needed, last, claims, torn })
+    }
+
+    /// The objects of which a medium has, or lacks, something that was not given up.
+    fn objects_concerned(&self, gone: &GoneMedium, lacks: &Lacks) -> Result<HashSet<ObjectId>> {
+        let GoneMedium { medium, of, is_other_cells } = gone;
+        let is_known_part = of.changed && !of.is_marked || !of.changed && of.segments.is_some();
+        if *is_other_cells {
+            let is_of_last = |c: &Claim| lacks.last.contains(&c.version);
+            return Ok(lacks.objects(medium.id, |c| is_of_last(c) && lacks.is_torn(c)));
+        }
+        if is_known_part {
+            return Ok(lacks.objects(medium.id, |_| true));
+        }
+        let versions = self.idb.versions_on_medium(medium.id)?;
+        Ok(versions.iter().filter_map(|id| lacks.needed.get(id).copied()).collect())
     }
 
     /// What of an array of tapes cannot be read as one that has it vanished, and others are known to lack it.

@@ -7,6 +7,7 @@ pub(crate) mod condition;
 pub(crate) mod exchanged;
 pub(crate) mod gone;
 pub(crate) mod hosts;
+pub(crate) mod info;
 pub(crate) mod keeps;
 pub(crate) mod libraries;
 pub(crate) mod named;
@@ -26,10 +27,9 @@ use capstan_devices::host::DeviceHost;
 use capstan_devices::medium::OpenMedium;
 use capstan_devices::medium::storage::Recorded;
 use capstan_engine::message::shell_word;
-use capstan_format::id::{MediumId, VersionId};
-use capstan_format::keys::PairId;
+use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
-use capstan_idb::{Holdings, Idb, Management, Medium, Segment};
+use capstan_idb::{Idb, Management, Medium, Segment};
 use capstan_tape::Media;
 use capstan_tape::changer::Place;
 
@@ -37,8 +37,8 @@ pub(crate) use self::changed::taken::Taken;
 pub(crate) use self::condition::failure::WriteFailure;
 pub(crate) use self::condition::proven::{way_to_prove, ways_out_of_poor};
 pub use self::condition::{Condition, Limits, limits_of};
-use self::hosts::look_here;
 pub(crate) use self::hosts::{at_other_host, is_elsewhere, is_place_here, other_host};
+pub use self::info::{MediumInfo, place_shown};
 pub(crate) use self::keeps::{Holds, Keeps, Kept, Lasts, SetTurns};
 pub(crate) use self::libraries::{Libraries, tape_away};
 pub(crate) use self::out::{
@@ -47,10 +47,10 @@ pub(crate) use self::out::{
 pub(crate) use self::owner::{identity, recorded};
 pub(crate) use self::place::{refuse_new_medium_of, refuse_unmounted_home};
 pub use self::state::{Facts, MediumState};
-pub use self::whereabouts::{TapeAt, place_shown};
+pub use self::whereabouts::TapeAt;
 use crate::Cell;
 use crate::error::{CellError, Result, plain};
-use crate::session::{local, now_us};
+use crate::session::now_us;
 
 /// In so many drives a tape may have asked for cleaning before it is thought to be at fault.
 pub(crate) const DRIVES_MAX: usize = 2;
@@ -58,57 +58,6 @@ pub(crate) const DRIVES_MAX: usize = 2;
 pub(crate) const BLOCK_SIZE: u32 = 512 << 10;
 /// Least space that a medium's file system must have for a session to begin.
 pub(crate) const LEAST_SPACE: u64 = 8 << 20;
-
-/// A medium, as it is shown.
-#[derive(Debug, Clone)]
-pub struct MediumInfo {
-    /// What the database has of it.
-    pub medium: Medium,
-    /// Its pool and its history.
-    pub management: Management,
-    /// What lies on it, in numbers.
-    pub holdings: Holdings,
-    /// Its state.
-    pub state: MediumState,
-    /// What its state were if nothing of it had left the house.
-    pub state_inside: MediumState,
-    /// Its condition, with the reasons where it is not good.
-    pub condition: Condition,
-    /// The reasons.
-    pub reasons: Vec<String>,
-    /// What can be done about it, where the condition is poor.
-    pub ways_out: Option<String>,
-    /// Why it cannot be used where it was last seen; nothing where it is at hand.
-    pub absent: Option<String>,
-    /// The host that has it, where that is another one.
-    pub host: Option<String>,
-    /// Bytes free where it lies, if it is at hand.
-    pub free_bytes: Option<u64>,
-    /// How much of it is used, from 0 to 1, where that is known.
-    pub used: Option<f64>,
-    /// Its tapes, as far as they have barcodes.
-    pub tapes: Vec<TapeAt>,
-    /// When it was seen to be write-protected, in microseconds since 1970, if it lies since then where it lay.
-    pub protected_us: Option<i64>,
-    /// Whether another cell writes it.
-    pub foreign: bool,
-    /// The versions that have something on it.
-    pub versions: Vec<VersionId>,
-    /// Those of them that must stay.
-    pub kept: u64,
-    /// Why it is not given up though none of them must: with it something would go that no prune would remove.
-    pub held: Option<String>,
-    /// Of a medium of a rotation set: what on one that is written no more keeps it from its turn, and what helps.
-    pub waits_for: Option<String>,
-    /// Until when the last of those that have an end must stay, in microseconds since 1970.
-    pub kept_until_us: Option<i64>,
-    /// Whether one of them must stay without end.
-    pub kept_for_ever: bool,
-    /// Whether what must stay on it does so until its turn comes in its rotation set, if nothing keeps it longer.
-    pub kept_by_set: bool,
-    /// Where its drive encrypts it: the key pairs that open its key.
-    pub drive_key: Option<Vec<PairId>>,
-}
 
 /// What is found where a medium was last seen.
 #[derive(Default)]
@@ -124,136 +73,6 @@ pub(crate) struct AtHand {
     tapes: Vec<TapeAt>,
     /// The medium, where it is at hand on disk.
     there: Option<OpenMedium>,
-}
-
-impl Cell {
-    /// All media, or those of a pool.
-    pub fn media_list(&self, pool: Option<&str>) -> Result<Vec<MediumInfo>> {
-        if let Some(name) = pool {
-            self.pool(name)?;
-        }
-        let mut list = Vec::new();
-        let keeps = self.keeps()?;
-        for medium in self.idb.media()? {
-            let info = self.medium_info_by(&medium, &keeps)?;
-            if pool.is_none_or(|name| info.management.pool.as_deref() == Some(name)) {
-                list.push(info);
-            }
-        }
-        Ok(list)
-    }
-
-    /// A medium by label, begin of its id, or device.
-    pub fn media_show(&self, text: &str) -> Result<MediumInfo> {
-        let medium = self.find_medium(text)?;
-        self.medium_info(&medium)
-    }
-
-    pub(crate) fn medium_info(&self, medium: &Medium) -> Result<MediumInfo> {
-        self.medium_info_by(medium, &self.keeps()?)
-    }
-
-    /// The same, where it is known already what must stay.
-    fn medium_info_by(&self, medium: &Medium, keeps: &Keeps) -> Result<MediumInfo> {
-        let management = self.idb.management(medium.id)?;
-        let holdings = self.idb.holdings(medium.id)?;
-        let versions = self.idb.versions_on_medium(medium.id)?;
-        let lasts = match management.rotation_set {
-            Some(_) => Some(keeps.lasts(self)?),
-            None => None,
-        };
-        let is_due =
-            lasts.is_some_and(|of| of.due.contains(&medium.id) || of.past.contains(&medium.id));
-        let waits_for = lasts.and_then(|of| of.waits_for.get(&medium.id).copied());
-        let waits_for = waits_for.map(|of| self.waits_for_text(of)).transpose()?;
-        let kept = if is_due { Vec::new() } else { keeps.of(&versions) };
-        let is_asked = holdings.segments > 0 && kept.is_empty() && !is_due;
-        let held = match is_asked {
-            true => self.held_text(medium, keeps.lasts(self)?)?,
-            false => None,
-        };
-        let at_hand = look_here(self, medium);
-        let pool =
-            management.pool.as_deref().map(|name| self.idb.pool(name)).transpose()?.flatten();
-        let appendable = pool.as_ref().is_none_or(|pool| pool.appendable);
-        let takes_turns = |set| pool.as_ref().is_some_and(|pool| pool.size_of(set) > 0);
-        let kept_by_set = !kept.is_empty()
-            && management.rotation_set.is_some_and(takes_turns)
-            && !is_worm(medium);
-        let kept_longest = if kept_by_set { keeps.of_in_turn(&versions) } else { kept.clone() };
-        let (condition, mut reasons) = judged(medium, &management, holdings.sessions);
-        let ways_out = (condition == Condition::Poor && management.retired_us.is_none())
-            .then(|| ways_out_of_poor(medium, management.errors));
-        let foreign = match &at_hand.header {
-            Some(header) => self.other_cell(header)?.is_some(),
-            None => management.is_other_cells(),
-        };
-        let mut facts = Facts {
-            is_initialised: true,
-            is_exported: management.exported_us.is_some(),
-            is_damaged: management.damaged_us.is_some() || at_hand.problem.is_some(),
-            holds_data: holdings.segments > 0,
-            // What is on one that is only appended to stays, whether it must or not.
-            is_kept: !kept.is_empty() || held.is_some() || is_worm(medium),
-            has_room: management.full_us.is_none()
-                && at_hand.free_bytes.is_none_or(|free| free >= LEAST_SPACE),
-            appendable,
-            is_poor: condition == Condition::Poor,
-            is_retired: management.retired_us.is_some(),
-            is_foreign: foreign,
-            is_changed: management.changed_us.is_some(),
-        };
-        let state = MediumState::of(&facts);
-        facts.is_exported = false;
-        let state_inside = MediumState::of(&facts);
-        reasons.extend(management.changed_why.iter().map(|why| format!("changed: {why}")));
-        let used = whereabouts::used(&management, &holdings, &at_hand);
-        let mut tapes = at_hand.tapes;
-        if tapes.is_empty() {
-            tapes = whereabouts::tapes_of(&medium.device, |_| None);
-        }
-        for tape in &mut tapes {
-            tape.exported =
-                management.tape_exported(&tape.device).map(|(us, to)| (us, to.to_owned()));
-        }
-        let protected_us = self.protected_since(medium)?;
-        reasons.extend(protected_us.map(|us| format!("write-protected, seen {}", local(us))));
-        reasons.extend(held.clone());
-        reasons.extend(at_hand.problem);
-        reasons.extend(at_hand.lost);
-        Ok(MediumInfo {
-            medium: medium.clone(),
-            host: other_host(&self.idb, medium).map(str::to_owned),
-            foreign,
-            state,
-            state_inside,
-            condition,
-            reasons,
-            ways_out,
-            absent: at_hand.absent,
-            free_bytes: at_hand.free_bytes,
-            used,
-            tapes,
-            protected_us,
-            kept: kept.len() as u64,
-            held,
-            waits_for,
-            kept_until_us: kept_longest.iter().filter_map(Kept::until_us).max(),
-            kept_for_ever: kept_longest.iter().any(|k| k.until_us().is_none()),
-            kept_by_set,
-            drive_key: self.drive_key_pairs(medium.id)?,
-            versions,
-            management,
-            holdings,
-        })
-    }
-}
-
-impl MediumInfo {
-    /// Sessions that wrote on it in its whole life.
-    pub fn passes(&self) -> u64 {
-        self.management.passes.saturating_add(self.holdings.sessions)
-    }
 }
 
 impl Cell {

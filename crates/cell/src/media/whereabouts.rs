@@ -7,7 +7,7 @@ use capstan_devices::host::DeviceHost;
 use capstan_idb::{Holdings, Management};
 use capstan_tape::changer::Place;
 
-use super::{AtHand, MediumInfo};
+use super::AtHand;
 
 /// A tape of a medium.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,31 +61,6 @@ pub(super) fn tapes_of(
         })
     };
     address.tapes().iter().filter_map(at).collect()
-}
-
-/// Where a medium is, in words: a place of its library, where it was brought, or why it is not at hand. Empty where it is in its place.
-pub fn place_shown(m: &MediumInfo) -> String {
-    let places: Vec<_> = m.tapes.iter().filter_map(|tape| Some(tape.place?.short())).collect();
-    let places = places.join(", ");
-    // Of an array each place stands beside its barcode, where some of its tapes are not in their libraries.
-    let is_exported = m.tapes.iter().any(|tape| tape.exported.is_some());
-    let is_partly_there = !places.is_empty() && m.tapes.iter().any(|tape| tape.place.is_none());
-    if m.tapes.len() > 1 && (is_exported || is_partly_there) {
-        return places_shown(&m.tapes);
-    }
-    if m.management.exported_us.is_some() {
-        let to = m.management.exported_to.as_deref().filter(|to| !to.is_empty());
-        let to = to.unwrap_or("out of the house");
-        return match places.as_str() {
-            "" => to.to_owned(),
-            places => format!("{to} (still in {places})"),
-        };
-    }
-    match (&m.absent, &m.host) {
-        (Some(why), _) => format!("not at hand: {why}"),
-        (None, Some(host)) => format!("{places} (host '{host}' has it too)").trim().to_owned(),
-        (None, None) => places,
-    }
 }
 
 /// Where several tapes are, each with its barcode where they are not all in one place.

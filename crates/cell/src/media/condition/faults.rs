@@ -11,7 +11,8 @@ use serde::Deserialize;
 
 use crate::Cell;
 use crate::error::Result;
-use crate::media::{is_place_here, look_here};
+use crate::media::hosts::look_here;
+use crate::media::is_place_here;
 
 /// So many sessions are looked back on for what was found in members of arrays.
 const LOOKED_BACK: usize = 500;

@@ -15,7 +15,7 @@ use super::source::no_match;
 use crate::Cell;
 use crate::error::Result;
 use crate::kinds::backup::base::files::Files;
-use crate::kinds::backup::base::resume::{Cursor, resumable};
+use crate::kinds::backup::base::resume::{Cursor, Resumed, resumable};
 use crate::kinds::backup::handed_over::HandedOver;
 use crate::kinds::backup::plan::Plan;
 use crate::kinds::backup::source::switched::say_missing;
@@ -144,25 +144,9 @@ impl Cell {
         say_missing(&plan, &switched, builds_on, &log);
         self.look_for_links(known.as_ref(), builds_on, &mut plan, &log)?;
         let mounts = self.look_for_mounts(known.as_ref(), &mut plan)?;
-        let version = resumed.as_ref().map_or(VersionId(self.new_id()?), |r| r.version.id);
-        let label = SessionLabel {
-            session: SessionId(self.new_id()?),
-            object,
-            version,
-            parent: resumed.as_ref().map(|r| r.parent),
-            base,
-            started_us,
-            key: keys.map(|(k, _)| k.id),
-            cipher: keys.map(|(_, r)| r.cipher()),
-            state_us: None,
-            stands_for: None,
-        };
+        let label = self.label_of_job(object, resumed.as_ref(), base, keys, started_us)?;
         let files = base.map(|version| Files::of(self, version)).transpose()?;
-        let is_full = base.is_none();
-        let mut expected = self.expected(object, version, is_full)?;
-        let of_source = (expected == (0, 0) && is_full).then(|| used_by(request, &plan)).flatten();
-        let is_about = of_source.is_some();
-        expected = of_source.unwrap_or(expected);
+        let (expected, is_about) = self.expected_of(request, &plan, &label)?;
         Ok(Job {
             request,
             plan,
@@ -178,6 +162,43 @@ impl Cell {
             expected,
             is_about,
         })
+    }
+
+    /// As what a session and its version are known: the version is the one that it goes on with, or a new one.
+    fn label_of_job(
+        &self,
+        object: ObjectId,
+        resumed: Option<&Resumed<'_>>,
+        base: Option<VersionId>,
+        keys: Option<&(SessionKeys, KeyRecord)>,
+        started_us: i64,
+    ) -> Result<SessionLabel> {
+        let version = resumed.map_or(VersionId(self.new_id()?), |r| r.version.id);
+        Ok(SessionLabel {
+            session: SessionId(self.new_id()?),
+            object,
+            version,
+            parent: resumed.map(|r| r.parent),
+            base,
+            started_us,
+            key: keys.map(|(k, _)| k.id),
+            cipher: keys.map(|(_, r)| r.cipher()),
+            state_us: None,
+            stands_for: None,
+        })
+    }
+
+    /// Files and bytes to expect, and whether these are what file systems say is used on them: so of a full that is the first.
+    fn expected_of(
+        &self,
+        request: &BackupRequest,
+        plan: &Plan,
+        label: &SessionLabel,
+    ) -> Result<((u64, u64), bool)> {
+        let is_full = label.base.is_none();
+        let expected = self.expected(label.object, label.version, is_full)?;
+        let of_source = (expected == (0, 0) && is_full).then(|| used_by(request, plan)).flatten();
+        Ok((of_source.unwrap_or(expected), of_source.is_some()))
     }
 
     /// Settles what of a source is to be mounted, by this host and by what the last version found.

@@ -11,7 +11,7 @@ use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 use capstan_idb::{Object, Status, Version};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{self, CellError, Result};
 use crate::keys::names_key;
 use crate::kinds::backup::base::resume::Cursor;
 use crate::reading::version::VersionView;
@@ -53,6 +53,18 @@ enum Beside<'v> {
 
 const SLOWER_SET: &str = "this is a full backup: nothing lies on media of a slower rotation set that are kept for longer than it";
 
+/// Why a backup that is encrypted does not build on what is not, or the other way round.
+const fn encrypted_otherwise(encrypted: bool) -> &'static str {
+    match encrypted {
+        true => {
+            "this one is encrypted, and what it would build on is not; --incr builds on that all the same"
+        }
+        false => {
+            "what it would build on is encrypted, and this one is not; --incr builds on that all the same"
+        }
+    }
+}
+
 impl Cell {
     /// Whether a backup ended before it committed anything.
     fn has_nothing(&self, version: &Version) -> Result<bool> {
@@ -92,7 +104,7 @@ impl Cell {
             let text = format!("a full backup is made: {why}");
             log.say(Code::NoBase, "cell", &object.name, text);
         };
-        let Some(base) = versions.iter().find(|v| is_base(v, level)) else {
+        let Some(last) = versions.iter().find(|v| is_base(v, level)) else {
             // The first, or one after all were given up, surprises nobody who asked for no level.
             match (self.is_first(&versions)?, asked) {
                 (true, None) => {}
@@ -108,55 +120,38 @@ impl Cell {
             }
             return Ok(None);
         };
-        let base = match asked {
-            Some(_) => base,
+        let beside = match asked {
+            Some(_) => Beside::Builds(last),
             None => {
                 let candidates = versions.iter().filter(|v| is_base(v, level)).take(CANDIDATES);
-                match self.base_beside(candidates, base, media)? {
-                    Beside::Builds(base) => base,
-                    Beside::Slower => {
-                        notes.push(SLOWER_SET.to_owned());
-                        return Ok(None);
-                    }
-                    Beside::Apart(why) => {
-                        full(&why);
-                        return Ok(None);
-                    }
-                }
+                self.base_beside(candidates, last, media)?
             }
         };
-        let opened = match self.lost_of(base.id)? {
-            Some(why) => Err(CellError::BadInput(format!("the last version is not whole: {why}"))),
-            None => self.open_base(base),
+        let base = match beside {
+            Beside::Builds(base) => base,
+            Beside::Slower => {
+                notes.push(SLOWER_SET.to_owned());
+                return Ok(None);
+            }
+            Beside::Apart(why) => {
+                full(&why);
+                return Ok(None);
+            }
         };
-        match opened {
+        match self.open_if_whole(base)? {
             Ok(based) if asked.is_none() && !based.cursor.is_all_encrypted(encrypted) => {
-                full(match encrypted {
-                    true => {
-                        "this one is encrypted, and what it would build on is not; --incr builds on that all the same"
-                    }
-                    false => {
-                        "what it would build on is encrypted, and this one is not; --incr builds on that all the same"
-                    }
-                });
+                full(encrypted_otherwise(encrypted));
                 Ok(None)
             }
-            Ok(based) if asked.is_none() => Ok(Some(based)),
             Ok(based) => {
-                let apart = self.apart(base.id, media)?.labels;
-                if !apart.is_empty() {
-                    notes.push(format!(
-                        "this builds on what lies on {}: a restore needs both; --full makes a backup that is enough by itself",
-                        apart.join(", ")
-                    ));
+                if asked.is_some() {
+                    notes.extend(self.needs_other_media(base.id, media)?);
                 }
                 Ok(Some(based))
             }
             Err(e) => {
-                let mut text = format!(
-                    "what {level} builds on is not all at hand: {}",
-                    crate::error::chain(&e)
-                );
+                let mut text =
+                    format!("what {level} builds on is not all at hand: {}", error::chain(&e));
                 if e.is_of_keys() {
                     notes.push(self.full_for_want_of_keys());
                     text.push_str(NAMES_KEY_HELPS);
@@ -165,6 +160,25 @@ impl Cell {
                 Ok(None)
             }
         }
+    }
+
+    /// Opens the version that a backup is to build on; the inner error says why it cannot be built on.
+    fn open_if_whole(&self, base: &Version) -> Result<Result<Based<'_>>> {
+        Ok(match self.lost_of(base.id)? {
+            Some(why) => Err(CellError::BadInput(format!("the last version is not whole: {why}"))),
+            None => self.open_base(base),
+        })
+    }
+
+    /// What is to be noted where a base was asked for that lies on other media than those that are written.
+    fn needs_other_media(&self, base: VersionId, media: &[MediumId]) -> Result<Option<String>> {
+        let labels = self.apart(base, media)?.labels;
+        Ok((!labels.is_empty()).then(|| {
+            format!(
+                "this builds on what lies on {}: a restore needs both; --full makes a backup that is enough by itself",
+                labels.join(", ")
+            )
+        }))
     }
 
     /// Whether none of an object's versions, newest first, is one that a backup could go by. One that failed said so then: what the

@@ -8,7 +8,7 @@ use capstan_catalog::places::SegmentPlace;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::MediumId;
-use capstan_format::record::Follows;
+use capstan_format::record::{Follows, MediumHeader};
 use capstan_idb::{LogLevel, Version};
 use capstan_media_agent::write::mirror::Member;
 use capstan_tape::DriveSession;
@@ -50,6 +50,7 @@ pub(crate) struct Route<'a> {
 }
 
 /// What was copied.
+#[derive(Default)]
 pub(crate) struct Copied {
     pub meters: Arc<Meters>,
     /// Labels of the media, in the order in which they were written.
@@ -76,6 +77,22 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
+    /// Takes over what a run to a medium, and those on which it went on, did.
+    fn add(&mut self, run: &mut CopyRun, medium: &MediumHeader) -> Result<()> {
+        // What a medium that failed took and did not commit is written again.
+        self.written += run.finished.as_ref().map_or(run.committed, |written| written.bytes);
+        self.media.extend(run.moves.with(vec![medium.label.clone()]));
+        self.media_change_s += run.moves.seconds();
+        self.drives.append(&mut run.drives);
+        self.replicas.append(&mut run.replicas);
+        // What was away before is so still.
+        self.away = std::mem::replace(&mut run.away, Ok(Vec::new()))?;
+        self.degraded |= run.degraded || run.lost_frames > 0;
+        self.written_to.push(medium.medium);
+        self.written_to.extend(run.moves.ids());
+        Ok(())
+    }
+
     /// Puts into a report what was copied and where to, and what drives and stages did in so many seconds.
     pub fn fill(&mut self, cell: &Cell, report: &mut Report, elapsed_s: f64, log: &SessionLog<'_>) {
         report.media = std::mem::take(&mut self.media);
@@ -115,21 +132,7 @@ impl Cell {
         log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Copied> {
-        let mut copied = Copied {
-            meters: Arc::new(Meters::default()),
-            media: Vec::new(),
-            written: 0,
-            copying_s: 0.0,
-            media_change_s: 0.0,
-            degraded: false,
-            failed: false,
-            written_to: Vec::new(),
-            last: None,
-            drives: Vec::new(),
-            replicas: Vec::new(),
-            away: Vec::new(),
-            run: None,
-        };
+        let mut copied = Copied::default();
         let mut passed: Vec<PassedOver> = Vec::new();
         let mut failures = 0;
         loop {
@@ -137,35 +140,14 @@ impl Cell {
             let medium = member.medium.clone();
             let done = copied.written_to.clone();
             let is_target = |id| id == medium.medium || done.contains(&id) || (route.is_target)(id);
-            let mut views = Vec::new();
-            for version in route.versions {
-                let view = VersionView::open_alone(self, version.clone())?;
-                if !lacking(std::slice::from_ref(&view), route.is_source, &is_target).is_empty() {
-                    views.push(view);
-                }
-            }
-            let is_needed =
-                |_: usize, place: &SegmentPlace| is_to_copy(place, route.is_source, &is_target);
-            let tapes = self.tapes_of(medium.medium);
-            let written: Vec<_> = tapes.iter().map(|tape| tape.library.resolved()).collect();
-            VersionView::bring_beside(&mut views, &written, &is_needed)?;
+            let mut views = self.views_to_copy(route, medium.medium, &is_target)?;
             let kept = self.levels_of_copies(&mut views, route.log_level)?;
             let mut works = lacking(&views, route.is_source, &is_target);
             add_ends(self, route.versions, &mut works, &is_target)?;
             let supply = route.supply.clone().but(passed.clone());
             let mut run = self.copy_works(&works, member, supply, kept, &copied.meters, log, stop);
-            // What a medium that failed took and did not commit is written again.
-            copied.written += run.finished.as_ref().map_or(run.committed, |written| written.bytes);
             copied.copying_s += begun.elapsed().as_secs_f64();
-            copied.media.extend(run.moves.with(vec![medium.label.clone()]));
-            copied.media_change_s += run.moves.seconds();
-            copied.drives.append(&mut run.drives);
-            copied.replicas.append(&mut run.replicas);
-            // What was away before is so still.
-            copied.away = std::mem::replace(&mut run.away, Ok(Vec::new()))?;
-            copied.degraded |= run.degraded || run.lost_frames > 0;
-            copied.written_to.push(medium.medium);
-            copied.written_to.extend(run.moves.ids());
+            copied.add(&mut run, &medium)?;
             let last = run.moves.last(&medium);
             copied.last = run.finished.is_ok().then_some(last.medium);
             let failure = run.finished.as_ref().err().map(|e| (chain(e), WriteFailure::of(e)));
@@ -203,6 +185,28 @@ impl Cell {
                 }
             }
         }
+    }
+
+    /// The versions of which something is to be copied to a medium. Tapes of the libraries that it is written in are read last.
+    fn views_to_copy(
+        &self,
+        route: &Route<'_>,
+        medium: MediumId,
+        is_target: &dyn Fn(MediumId) -> bool,
+    ) -> Result<Vec<VersionView<'_>>> {
+        let mut views = Vec::new();
+        for version in route.versions {
+            let view = VersionView::open_alone(self, version.clone())?;
+            if !lacking(std::slice::from_ref(&view), route.is_source, is_target).is_empty() {
+                views.push(view);
+            }
+        }
+        let is_needed =
+            |_: usize, place: &SegmentPlace| is_to_copy(place, route.is_source, is_target);
+        let tapes = self.tapes_of(medium);
+        let written: Vec<_> = tapes.iter().map(|tape| tape.library.resolved()).collect();
+        VersionView::bring_beside(&mut views, &written, &is_needed)?;
+        Ok(views)
     }
 }
 

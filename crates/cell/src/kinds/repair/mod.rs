@@ -163,13 +163,7 @@ impl Cell {
         if stop.0.load(Relaxed) {
             log.stopped(&repair.row.label);
         }
-        let stopped = stop.0.load(Relaxed);
-        let status = match log.error_count() > 0 || degraded {
-            _ if outcome.failed => Status::Failed,
-            _ if stopped => Status::Incomplete,
-            true => Status::CompletedWithErrors,
-            false => Status::Completed,
-        };
+        let status = repair.status(&outcome, degraded);
         let moved = Moved {
             read: repair.meters.of(Stage::Source).read().bytes,
             written: outcome.written,
@@ -334,6 +328,17 @@ impl Repair<'_> {
             idb.put_damage(id, &damaged, now_us())?;
         }
         Ok(())
+    }
+
+    /// How it ended; `degraded` says that it has errors which were not said as such.
+    fn status(&self, outcome: &Outcome, degraded: bool) -> Status {
+        let stopped = self.stop.0.load(Relaxed);
+        match self.log.error_count() > 0 || degraded {
+            _ if outcome.failed => Status::Failed,
+            _ if stopped => Status::Incomplete,
+            true => Status::CompletedWithErrors,
+            false => Status::Completed,
+        }
     }
 
     /// Completes the report and puts it on record.

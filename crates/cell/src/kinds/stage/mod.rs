@@ -61,19 +61,16 @@ impl Cell {
         let mut candidates = self.stage_candidates(&sources, target.as_ref())?;
         choose(&mut candidates, request.begun_before_us, request.keep);
         let nothing = !candidates.iter().any(Candidate::goes);
-        let mut staged = Staged { dry_run: request.dry_run, ..Staged::default() };
         if request.dry_run || nothing {
+            let mut staged = Staged { dry_run: request.dry_run, ..Staged::default() };
             staged.versions = described(&candidates, request.dry_run, true, request.dry_run);
             staged.count();
-            let status = match log.error_count() as usize {
-                0 => Status::Completed,
-                away if away < sources.media.len() => Status::CompletedWithErrors,
-                _ => Status::Failed,
-            };
-            let mut report = not_staged(session.report(&sources.name, status), staged, nothing);
+            let mut report = not_staged(&session, &sources, staged, &log);
+            report.notes.extend(nothing.then(|| "there is nothing to stage".to_owned()));
             log.fill(&self.devices, &mut report);
             return Ok(report);
         }
+        let mut staged = Staged::default();
         let chosen: Vec<_> =
             candidates.iter().filter(|c| c.goes()).map(|c| c.version.clone()).collect();
         let ids: Vec<VersionId> = chosen.iter().map(|v| v.id).collect();
@@ -99,11 +96,7 @@ impl Cell {
         } else {
             let checked = self.check_copies(&chosen, &sources, &target, &log, stop)?;
             staged.verified_bytes = checked.bytes;
-            for candidate in &mut candidates {
-                if let Some(why) = checked.bad.get(&candidate.version.id) {
-                    candidate.stays = Some(why.clone());
-                }
-            }
+            keep_bad(&mut candidates, &checked.bad);
             if stop.0.load(Relaxed) {
                 log.stopped(&sources.name);
             } else {
@@ -244,9 +237,27 @@ const STAGE: &str = "stage";
 /// By version, why something of it is not given back.
 type Reasons = HashMap<VersionId, String>;
 
+/// Lets those stay on disk of which not all has a whole copy.
+fn keep_bad(candidates: &mut [Candidate], bad: &Reasons) {
+    for candidate in candidates {
+        if let Some(why) = bad.get(&candidate.version.id) {
+            candidate.stays = Some(why.clone());
+        }
+    }
+}
+
 /// The report of a session that copied nothing, and is not on record.
-fn not_staged(of: Report, staged: Staged, nothing: bool) -> Report {
-    let mut report = Report { session: String::new(), staged: Some(staged), ..of };
-    report.notes.extend(nothing.then(|| "there is nothing to stage".to_owned()));
-    report
+fn not_staged(
+    session: &SessionRun<'_>,
+    sources: &Sources,
+    staged: Staged,
+    log: &SessionLog<'_>,
+) -> Report {
+    let status = match log.error_count() as usize {
+        0 => Status::Completed,
+        away if away < sources.media.len() => Status::CompletedWithErrors,
+        _ => Status::Failed,
+    };
+    let of = session.report(&sources.name, status);
+    Report { session: String::new(), staged: Some(staged), ..of }
 }

@@ -81,29 +81,7 @@ impl Cell {
     ) -> Result<Taken> {
         let header = medium.header();
         let Some(row) = self.idb.medium(header.medium)? else { return Ok(Taken::default()) };
-        let is_marked = self.idb.management(row.id)?.changed_us.is_some();
-        let difference = match self.difference(address, medium) {
-            Err(e) if e.is_unreadable() => {
-                self.note_unread_end(address, medium)?;
-                None
-            }
-            difference => difference?,
-        };
-        if !self.is_place_of(&row, address) {
-            match difference {
-                None => return Ok(Taken::default()),
-                Some(what) if !self.is_place_taken(&row)? => {
-                    return Err(self.unlike(&row, address, &what.to_string()));
-                }
-                Some(_) => {}
-            }
-        }
-        let lacks = || match address.is_sequential() {
-            true => Ok(false),
-            false => self.lacking_segments(medium).map(|lacking| !lacking.segments.is_empty()),
-        };
-        let has_taken = !self.idb.bytes_of_places(row.id)?.is_empty();
-        if difference.is_none() && !is_marked && !has_taken && !lacks()? {
+        if !self.is_to_be_taken(address, medium, &row)? {
             return Ok(Taken::default());
         }
         // What others write or remove now is not lost.
@@ -156,6 +134,33 @@ impl Cell {
             self.idb.clear_medium_damage(row.id, false)?;
         }
         Ok(Taken { torn: names, kept: kept.iter().map(|of| of.segment.number).collect() })
+    }
+
+    /// Whether a medium may lack something of what is recorded of it. Refuses a copy of a medium that was written elsewhere.
+    fn is_to_be_taken(&self, address: &Address, medium: &OpenMedium, row: &Medium) -> Result<bool> {
+        let is_marked = self.idb.management(row.id)?.changed_us.is_some();
+        let difference = match self.difference(address, medium) {
+            Err(e) if e.is_unreadable() => {
+                self.note_unread_end(address, medium)?;
+                None
+            }
+            difference => difference?,
+        };
+        if !self.is_place_of(row, address) {
+            match difference {
+                None => return Ok(false),
+                Some(what) if !self.is_place_taken(row)? => {
+                    return Err(self.unlike(row, address, &what.to_string()));
+                }
+                Some(_) => {}
+            }
+        }
+        let lacks = || match address.is_sequential() {
+            true => Ok(false),
+            false => self.lacking_segments(medium).map(|lacking| !lacking.segments.is_empty()),
+        };
+        let has_taken = !self.idb.bytes_of_places(row.id)?.is_empty();
+        Ok(difference.is_some() || is_marked || has_taken || lacks()?)
     }
 
     /// Records of what is cut short on a medium, or grew, that it was taken as it is, and says so.

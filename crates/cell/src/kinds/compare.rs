@@ -87,12 +87,7 @@ impl Cell {
         };
         let rows = self.live_rows(&request.version)?;
         let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
-        let backed_up = self.selected_by(&version)?;
-        if backed_up.is_none() {
-            let text = "the session that made this version left no record of its paths and patterns: they are guessed \
-                        from what it has";
-            log.say(Code::Adapted, "cell", &request.version.name, text.to_owned());
-        }
+        let backed_up = self.selected_or_guessed(&version, &request.version.name, &log)?;
         let mut roots = self.roots_compared(request, backed_up.as_ref())?;
         let mut rules = backed_up.as_ref().map_or_else(Rules::default, rules_of);
         let is_inner = |root: &Vec<u8>| roots.iter().any(|of| of != root && is_inside(root, of));
@@ -136,14 +131,25 @@ impl Cell {
         let stopped = stop.0.load(std::sync::atomic::Ordering::Relaxed);
         if !stopped {
             comparison.rest()?;
-            if let Some(path) = comparison.missing.first() {
-                return Err(CellError::BadInput(format!(
-                    "/{} is neither in this version nor in the trees it was made of; `capstan ls` shows what is",
-                    path_text(path)
-                )));
-            }
+            refuse_met_nowhere(&comparison.missing)?;
         }
         Ok(Compared { totals: comparison.totals, errors: log.error_count(), stopped })
+    }
+
+    /// What the sessions of a version were told to take. Where they left no record of that, it says that it is guessed.
+    fn selected_or_guessed(
+        &self,
+        version: &Version,
+        name: &str,
+        log: &SessionLog<'_>,
+    ) -> Result<Option<Selected>> {
+        let backed_up = self.selected_by(version)?;
+        if backed_up.is_none() {
+            let text = "the session that made this version left no record of its paths and patterns: they are guessed \
+                        from what it has";
+            log.say(Code::Adapted, "cell", name, text.to_owned());
+        }
+        Ok(backed_up)
     }
 
     /// What the sessions of a version were told to take.
@@ -158,6 +164,17 @@ impl Cell {
         let report = writers.find_map(|s| s.report.as_deref());
         let of = report.and_then(|json| serde_json::from_str::<OfReport>(json).ok());
         Ok(of.and_then(|of| of.selection))
+    }
+}
+
+/// Refuses paths that were asked for and met on neither side.
+fn refuse_met_nowhere(missing: &[Vec<u8>]) -> Result<()> {
+    match missing.first() {
+        None => Ok(()),
+        Some(path) => Err(CellError::BadInput(format!(
+            "/{} is neither in this version nor in the trees it was made of; `capstan ls` shows what is",
+            path_text(path)
+        ))),
     }
 }
 

@@ -79,14 +79,7 @@ impl Cell {
             true => HashMap::new(),
             false => self.idb.runs_of_versions()?,
         };
-        let mut complete: BTreeSet<SetName> = BTreeSet::new();
-        for (name @ (pool, set), media) in &sets {
-            let size = pools.get(pool).map_or(0, |pool| pool.size_of(*set));
-            // Some may have left it.
-            if size > 0 && (media.len() >= size as usize || self.had_all(pool, *set, size)?) {
-                complete.insert(name.clone());
-            }
-        }
+        let complete = self.complete_sets(&pools, &sets)?;
         let past = self.past_turns(&sets, &complete, &by_id)?;
         let (stays, in_turn) = self.stays_without_rules(&rows, &past.versions)?;
         let [needs, of_sound, at_hand] = self.needs_of_media(&rows)?;
@@ -149,6 +142,22 @@ impl Cell {
             lasts.sets.insert(name, turns);
         }
         Ok(lasts)
+    }
+
+    /// The sets that have all their media, or had them: some may have left it.
+    fn complete_sets(
+        &self,
+        pools: &HashMap<String, Pool>,
+        sets: &MediaOfSets,
+    ) -> Result<BTreeSet<SetName>> {
+        let mut complete = BTreeSet::new();
+        for (name @ (pool, set), media) in sets {
+            let size = pools.get(pool).map_or(0, |pool| pool.size_of(*set));
+            if size > 0 && (media.len() >= size as usize || self.had_all(pool, *set, size)?) {
+                complete.insert(name.clone());
+            }
+        }
+        Ok(complete)
     }
 
     /// The media of the sets of all pools.

@@ -128,27 +128,8 @@ impl Restore<'_> {
         })?;
         self.scope = scope;
         if !links.is_empty() && (self.chosen.is_narrow() || self.arc.is_some()) {
-            let targets: HashSet<Vec<u8>> = links.iter().map(|link| link.target.clone()).collect();
-            let further: Vec<Vec<u8>> = targets.iter().cloned().collect();
-            let mut scope = Scope::of(self.view, &self.chosen, &further)?;
-            scope.narrow(self.view, &mut |stream, row| {
-                let path = row.entry.path();
-                let is_dir = row.entry.kind == Kind::Dir;
-                let is_near = targets.contains(&path) || self.is_near(&path, is_dir);
-                if self.live(stream, &row, &path) {
-                    let is_spread = || is_near && self.home(&row.entry) == Home::Spread;
-                    if is_near {
-                        self.refer(&row, &mut referred);
-                    }
-                    let wanted = wanted_of(&row.entry, is_near);
-                    if is_in_parts(&row, stream) || is_spread() {
-                        in_parts.push(row);
-                    }
-                    return Ok(wanted);
-                }
-                Ok(wanted_of(&row.entry, is_near))
-            })?;
-            self.scope = scope;
+            let targets = links.iter().map(|link| link.target.clone()).collect();
+            self.find_targets(&targets, &mut in_parts, &mut referred)?;
         }
         self.referred = referred.settled();
         for link in links {
@@ -158,6 +139,36 @@ impl Restore<'_> {
         self.instead.extend(kept_firsts.instead());
         self.expect_parts(in_parts);
         Ok((files, bytes))
+    }
+
+    /// Finds what is to be read of the first names of links that are restored without them.
+    fn find_targets(
+        &mut self,
+        targets: &HashSet<Vec<u8>>,
+        in_parts: &mut Vec<Row>,
+        referred: &mut Referred,
+    ) -> Result<()> {
+        let further: Vec<Vec<u8>> = targets.iter().cloned().collect();
+        let mut scope = Scope::of(self.view, &self.chosen, &further)?;
+        scope.narrow(self.view, &mut |stream, row| {
+            let path = row.entry.path();
+            let is_dir = row.entry.kind == Kind::Dir;
+            let is_near = targets.contains(&path) || self.is_near(&path, is_dir);
+            if self.live(stream, &row, &path) {
+                let is_spread = || is_near && self.home(&row.entry) == Home::Spread;
+                if is_near {
+                    self.refer(&row, referred);
+                }
+                let wanted = wanted_of(&row.entry, is_near);
+                if is_in_parts(&row, stream) || is_spread() {
+                    in_parts.push(row);
+                }
+                return Ok(wanted);
+            }
+            Ok(wanted_of(&row.entry, is_near))
+        })?;
+        self.scope = scope;
+        Ok(())
     }
 
     /// Has files made that are written in parts, each by its row.

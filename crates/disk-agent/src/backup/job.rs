@@ -15,11 +15,11 @@ use capstan_wire::backup::{BackupJob, Counts, JobSource, Noted, Streams, Trees};
 use capstan_wire::keys::SecretKey;
 
 use super::Backup;
-use super::by_inode::{BaseFiles, ByInode};
 use super::counters::Counters;
 use super::foresee::{EachForeseen, foresee};
 use super::input::Input;
-use super::of_input::OfInput;
+use super::input::saved::OfInput;
+use super::known::by_inode::{BaseFiles, ByInode};
 use super::probe::{Probe, Work, probe};
 use crate::linux::mount_table::HostMounts;
 use crate::owners::OwnerNames;

@@ -1,16 +1,13 @@
 //! Reading a source into streams: files are opened in groups, their rows sent, then their contents. [`job`] is how it is asked for.
 
-pub mod by_inode;
 mod contents;
 pub mod counters;
 mod foresee;
 mod hardlinks;
 mod huge;
-mod inodes;
 mod input;
 pub mod job;
-mod known;
-mod of_input;
+pub mod known;
 mod probe;
 mod reader;
 mod rest;
@@ -37,9 +34,9 @@ use rustix::io::Errno;
 pub use self::foresee::{EachForeseen, Fate, Foreseen, Nowhere};
 pub use self::probe::{Probe, Work};
 use self::reader::StreamReader;
-use crate::backup::by_inode::ByInode;
 use crate::backup::counters::Counters;
 use crate::backup::huge::Pieces;
+use crate::backup::known::by_inode::ByInode;
 use crate::linux::source;
 use crate::owners::OwnerNames;
 use crate::select::Selection;

@@ -21,7 +21,7 @@ use rustix::fs::Stat;
 use capstan_wire::backup::{Locked, ReadMode};
 use capstan_wire::compression::Compression;
 
-use super::of_input::OfInput;
+use super::input::saved::OfInput;
 use super::*;
 use crate::linux::source::{DirHandle, Listed};
 use crate::stream::choice::{CompressionChoice, Ladder};

@@ -18,7 +18,7 @@ pub struct BaseRow {
     /// Its kind.
     pub kind: Kind,
     /// Its permissions and owners, and of a device node its numbers; unknown of a [file known by its
-    /// inode](crate::backup::by_inode::BaseFiles).
+    /// inode](crate::backup::known::by_inode::BaseFiles).
     pub access: Option<Access>,
     /// What else its row says, where its ctime would not tell that it changed; unknown of a file known by its inode.
     pub details: Option<Box<Details>>,
@@ -37,7 +37,7 @@ pub struct BaseRow {
     /// The first name of the same file, where this is a further one.
     pub link_to: Option<Vec<u8>>,
     /// What of its contents can be referred to where it is, ascending and apart: of a file that is not complete what an earlier run
-    /// of the same version has, of a [file known by its inode](crate::backup::by_inode::BaseFiles) all.
+    /// of the same version has, of a [file known by its inode](crate::backup::known::by_inode::BaseFiles) all.
     pub saved: Vec<Saved>,
 }
 

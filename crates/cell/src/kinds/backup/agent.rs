@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_disk_agent::backup::by_inode::BaseFiles;
 use capstan_disk_agent::backup::job::{JobError, Ports, ReadyJob};
+use capstan_disk_agent::backup::known::by_inode::BaseFiles;
 use capstan_disk_agent::backup::{EachForeseen, Nowhere};
 use capstan_disk_agent::stream::choice::Ladder;
 use capstan_disk_agent::walk::BaseRows;

@@ -6,6 +6,9 @@
 //! It stays where a directory above the file was moved; where the file itself was, it is a new one, and then, as with all else that is
 //! not certain, the contents are read and held against the checksum that the base has of them.
 
+pub mod by_inode;
+mod inodes;
+
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::message::Code;

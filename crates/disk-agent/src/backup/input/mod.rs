@@ -1,6 +1,8 @@
 //! Input that is no file: standard input, or a command's output. Neither is waited for once the session is to end, or what it gives
 //! cannot be written any more.
 
+pub(super) mod saved;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -11,7 +13,7 @@ use crate::linux::command::{NAP, end_command, shell, wait_for_command};
 use crate::linux::wait::readable;
 
 /// Something that is read from begin to end and may fail at the end.
-pub(super) struct Input<'a> {
+pub(in crate::backup) struct Input<'a> {
     from: From,
     stop: &'a AtomicBool,
 }

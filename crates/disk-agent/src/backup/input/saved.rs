@@ -9,11 +9,11 @@ use capstan_engine::link::{BlockPort, LinkClosed};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Timestamp};
 
-use super::counters::Counters;
+use crate::backup::counters::Counters;
 use crate::stream::{StreamOptions, StreamWriter};
 
 /// What the backup of an input works with.
-pub(super) struct OfInput<'a> {
+pub(in crate::backup) struct OfInput<'a> {
     /// The media agent.
     pub port: Arc<dyn BlockPort + 'a>,
     /// Where the time goes.

@@ -283,6 +283,8 @@ impl Life {
     }
 
     fn status(&mut self) -> Result<(), Fault> {
+        // A backup that was to be killed may have made one.
+        self.learn();
         let run = self.run("status d");
         let Some(newest) = self.newest().filter(|_| run.code == 0 && run.stdout.contains("OK"))
         else {

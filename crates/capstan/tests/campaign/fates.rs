@@ -36,6 +36,8 @@ struct Life {
     dice: Dice,
     /// Versions that completed, oldest first, and the state of the source that they are of.
     versions: Vec<(String, usize)>,
+    /// Backups that were to be killed, and the state that they are of: they may turn out to be complete later.
+    to_be_killed: Vec<(String, usize)>,
     states: usize,
     told: Vec<String>,
     commands: u64,
@@ -53,6 +55,7 @@ impl Life {
             lab,
             dice: Dice::new(seed),
             versions: Vec::new(),
+            to_be_killed: Vec::new(),
             states: 0,
             told: Vec::new(),
             commands: 0,
@@ -94,6 +97,13 @@ impl Life {
         command.args(args.split(' '));
         let killed = guard::killed_after(command, after);
         self.told.push(format!("{args} {}", if killed { "was killed" } else { "had ended" }));
+        for session in self.listed() {
+            let id = session["id"].as_str().unwrap_or_default().to_owned();
+            let is_known = |all: &[(String, usize)]| all.iter().any(|v| v.0 == id);
+            if !is_known(&self.versions) && !is_known(&self.to_be_killed) {
+                self.to_be_killed.push((id, self.states - 1));
+            }
+        }
     }
 
     /// Learns of versions that were made all the same.
@@ -103,7 +113,10 @@ impl Life {
             let status = session["status"].as_str().unwrap_or_default();
             let is_new = status.starts_with("completed") && self.versions.iter().all(|v| v.0 != id);
             if session["kind"] == "backup" && session["removed"] != true && is_new {
-                self.versions.push((id.to_owned(), self.states - 1));
+                let killed = self.to_be_killed.iter().find(|v| v.0 == id);
+                let state = killed.map_or(self.states - 1, |v| v.1);
+                let later = self.versions.iter().position(|v| v.1 > state);
+                self.versions.insert(later.unwrap_or(self.versions.len()), (id.to_owned(), state));
             }
         }
     }
@@ -241,8 +254,6 @@ impl Life {
         let at = (self.dice.next() % length.max(1)).min(length.saturating_sub(3000));
         let Ok(()) = file.read_exact_at(&mut bytes, at) else { return };
         let turned: Vec<_> = bytes.iter().map(|b| b ^ 0xff).collect();
-        file.write_all_at(&turned, at).unwrap();
-        self.told.push(format!("damage of {} at byte {at}", path.display()));
         let disk = path.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
         let version = self.version().unwrap_or_else(|| "d".to_owned());
         let finder = match self.dice.below(7) {
@@ -254,9 +265,19 @@ impl Life {
             5 => "copy d --to n".to_owned(),
             _ => format!("verify --medium {disk}"),
         };
-        let run = self.run(&finder);
+        let finds = |run: Run| (run.stdout + &run.stderr).contains("damaged") && run.code == 3;
+        // What finds damage of before tells nothing of this.
+        let before = if finder.starts_with("copy") { "verify d" } else { &finder };
+        let is_told = !finder.contains("--medium") && finds(self.run(before));
         self.lab.sh("rm -rf found");
-        if !(run.stdout + &run.stderr).contains("damaged") || run.code != 3 {
+        if is_told {
+            return;
+        }
+        file.write_all_at(&turned, at).unwrap();
+        self.told.push(format!("damage of {} at byte {at}", path.display()));
+        let is_found = finds(self.run(&finder));
+        self.lab.sh("rm -rf found");
+        if !is_found {
             file.write_all_at(&bytes, at).unwrap();
             self.told.push("was not found, and is taken back".to_owned());
         }

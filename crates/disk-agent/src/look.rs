@@ -91,9 +91,11 @@ pub fn same_inode(dir: &DirHandle, name: &[u8], path: &[u8]) -> bool {
 }
 
 /// Whether what a name in a directory has now came into being after an inode was `changed`: it then is another inode, if it has the same
-/// number too. File systems give the number of a removed file to the next one. `false` where the file system does not say.
+/// number too. File systems give the number of a removed file to the next one. `false` where the file system does not say, and where
+/// the inode's own times tell that the clock was wrong when it came into being.
 pub fn was_born_after(dir: &DirHandle, name: &[u8], changed: Timestamp) -> bool {
-    let born = source::stat_at(dir, name).ok().and_then(|stat| source::born_at(dir, name, &stat));
+    let Ok(stat) = source::stat_at(dir, name) else { return false };
+    let born = source::born_at(dir, name, &stat);
     // A backup may have recorded the time of change as a nanosecond earlier.
-    born.is_some_and(|born| ctime::earlier(born) > changed)
+    born.is_some_and(|born| ctime::earlier(born) > changed && born <= source::ctime_of(&stat))
 }

@@ -196,10 +196,11 @@ mod tests {
 
     const STREAM: StreamId = StreamId([1; 16]);
 
-    /// Files of these inode numbers; the last one's contents are as its row says. Counts the passes.
+    /// Files of these inode numbers; the last one's contents are as its row says. Counts the passes, and the files that it gave.
     struct Base {
         numbers: Vec<u64>,
         passes: Mutex<u32>,
+        given: Mutex<u32>,
         fails: bool,
     }
 
@@ -217,6 +218,7 @@ mod tests {
                 let (mtime, ctime) = Default::default();
                 let (dev, size, sum, stream) = (1, 10, None, STREAM);
                 let file = BaseFile { ino: *ino, dev, size, mtime, ctime, sum, stream, place };
+                *self.given.lock() += 1;
                 if !each(file) {
                     return Ok(());
                 }
@@ -232,7 +234,8 @@ mod tests {
     }
 
     fn base(numbers: &[u64], fails: bool) -> Base {
-        Base { numbers: numbers.to_vec(), passes: Mutex::default(), fails }
+        let (passes, given) = Default::default();
+        Base { numbers: numbers.to_vec(), passes, given, fails }
     }
 
     #[test]
@@ -264,5 +267,6 @@ mod tests {
     fn a_pass_ends_where_the_session_is_to_end() {
         let (base, stop) = (base(&[5, 6, 7], false), AtomicBool::new(true));
         assert!(ByInode::new(&base).find(5, 10, &stop).is_err());
+        assert_eq!(*base.given.lock(), 1);
     }
 }

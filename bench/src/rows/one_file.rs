@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use capstan_medium::tape::{Spot, TapeError};
+use capstan_tape::TapeDrive;
 use capstan_tape::vtl::library::Library;
-use capstan_tape::{Spot, TapeDrive, TapeError};
 
 use crate::context::{Context, Place, parse, remove};
 use crate::error::{BenchError, io_error};

@@ -6,8 +6,9 @@ use std::process::Command;
 
 use capstan_format::block::{BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader};
 use capstan_format::id::StreamId;
+use capstan_medium::tape::{Spot, TapeError};
 use capstan_tape::vtl::library::Library;
-use capstan_tape::{Read, Spot, TapeDrive, TapeError};
+use capstan_tape::{Read, TapeDrive};
 
 use super::tape::{LTO9_MB_S, named, text};
 use super::tape_back::{Lab, OBJECTS, first_report, number};

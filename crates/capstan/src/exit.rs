@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
 use capstan_cell::CellError;
-use capstan_devices::operator;
 use capstan_devices::queue::Queue;
+use capstan_engine::leaving;
 use capstan_engine::message::safe_text;
 use clap::error::ErrorKind as UsageKind;
 use serde_json::{Map, Value};
@@ -166,7 +166,7 @@ impl From<CellError> for Failure {
     fn from(error: CellError) -> Self {
         let failure = Self::new(error.exit_code(), &error);
         match error.is_busy() {
-            true if operator::has_left() => Self {
+            true if leaving::has_left() => Self {
                 code: FAILED,
                 error: format!("told to end while it waited: {}", failure.error),
                 hint: Some("run it again".to_owned()),

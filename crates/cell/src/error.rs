@@ -2,7 +2,6 @@
 
 use capstan_address::AddressError;
 use capstan_catalog::CatalogError;
-use capstan_devices::DeviceError;
 pub(crate) use capstan_engine::message::{chain, plain};
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
@@ -11,7 +10,8 @@ use capstan_format::keys::KeyError;
 use capstan_idb::IdbError;
 use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::write::error::WriteError;
-use capstan_tape::TapeError;
+use capstan_medium::DeviceError;
+use capstan_medium::tape::TapeError;
 
 /// Why a command of the cell failed as a whole.
 #[derive(Debug, thiserror::Error)]

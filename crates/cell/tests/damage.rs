@@ -12,15 +12,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::{fs, io};
 
 use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::Report;
 use capstan_cell::request::{BackupRequest, Compression, VerifyRequest};
-use capstan_devices::medium::storage::{ReadFile, Storage, WriteFile};
-use capstan_devices::medium::{HEADER_NAME, OpenMedium};
 use capstan_engine::message::path_text;
 use capstan_format::batch::Batch;
 use capstan_format::block::{Block, BlockKind, MaHeader, PAYLOAD_AT};
@@ -29,6 +28,9 @@ use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, FrameType};
 use capstan_format::id::{SegmentNumber, StreamId};
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_medium::OpenMedium;
+use capstan_medium::names::HEADER_NAME;
+use capstan_medium::storage::{ReadFile, Storage, WriteFile};
 use support::{
     Deaf, State, backup, backup_request, fast_dir, make_ring, make_tree, restore, secrets, tree,
 };
@@ -536,7 +538,7 @@ fn a_segment_cut_short_is_found_and_costs_what_lay_behind() {
         for cut in cuts(len) {
             let what = format!("{name} cut to {cut} of {len}");
             let undo = Cut::to(&made.medium().join(&name), cut);
-            let medium = OpenMedium::open(&made.medium()).unwrap();
+            let medium = capstan_devices::directory::open(&made.medium()).unwrap();
             let number = SegmentNumber(name[..8].parse().unwrap());
             let found = SegmentReader::open(&medium, number).and_then(|r| scan(&r));
             assert!(found.map_or(true, |s| !s.damage.is_empty()), "{what}");

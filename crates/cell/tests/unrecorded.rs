@@ -10,7 +10,6 @@ use capstan_cell::Cell;
 use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
 use capstan_cell::request::{BackupRequest, VerifyRequest};
-use capstan_devices::medium::OpenMedium;
 use support::{Deaf, backup, backup_request, fast_dir, make_tree, restore, tree};
 
 fn segment(medium: &Path, number: u32) -> std::path::PathBuf {
@@ -41,7 +40,8 @@ fn a_segment_that_was_not_recorded_is_recorded_by_the_next_session() {
         let request = BackupRequest { resume, ..backup_request(&source, &medium) };
         let first = Cell::open(&dir.path().join("home1"), Secrets::none()).unwrap();
         backup(&first, &request);
-        let last = OpenMedium::open(&medium).unwrap().segments().unwrap().len() as u32;
+        let last =
+            capstan_devices::directory::open(&medium).unwrap().segments().unwrap().len() as u32;
         assert!(last > unrecorded);
 
         // As a kill leaves it: nothing was written behind the segment that the database does not know.

@@ -11,24 +11,19 @@
 //! - `state`: what a host has beside them: who puts tapes into drives ([`operator`]), how long drives are waited for that others have
 //!   ([`queue`]), how long all of that took ([`waits`]), robots that several hosts share ([`shared`]), what happens to tapes ([`ledger`])
 //! - [`scsi`]: real drives and libraries
-//! - [`medium`]: a medium of any kind, and the traits that kinds of devices have: [`Device`] and [`medium::storage::Storage`]
-//! - [`os_errors`]: what errors of the operating system say of a disk
+//!
+//! What a medium is, and the traits that kinds of devices have, is in [`capstan_medium`].
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
 pub mod directory;
 pub mod drives;
-mod error;
 pub mod host;
-pub mod medium;
 pub mod null;
 pub mod open;
-pub mod os_errors;
 pub mod rait;
 pub mod scsi;
 mod state;
 pub mod tape;
 
-pub use error::{DeviceError, WAYS_TO_ROOM};
-pub use medium::device::{Device, LostMember};
 pub use state::{ledger, operator, queue, shared, waits};

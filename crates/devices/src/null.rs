@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use capstan_engine::leaving;
 use capstan_format::id::SegmentNumber;
-use capstan_tape::leaving;
-
-use crate::{Device, DeviceError};
+use capstan_medium::{Device, DeviceError};
 
 /// Takes blocks and forgets them, at full speed or at a given rate.
 pub struct NullDevice {

@@ -2,26 +2,24 @@
 
 use std::cell::Cell;
 
+use capstan_address::{Address, SpoolPlan, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
+use capstan_medium::{Device, DeviceError, HeldMedium, LostMember, OpenMedium};
 
-use crate::directory::FileDevice;
+use crate::directory::{self, FileDevice};
 use crate::drives::{InDrive, Wanted};
 use crate::host::DeviceHost;
-use crate::medium::OpenMedium;
-use crate::medium::held::HeldMedium;
-use crate::rait::make;
 use crate::rait::open::{ArrayDevice, KnownMembers};
 use crate::rait::placed::Placed;
+use crate::rait::{self, make};
 use crate::tape::{self, SpooledTape, TapeDevice};
-use crate::{Device, DeviceError, LostMember, rait};
-use capstan_address::{Address, SpoolPlan, TapeAddress};
 
 impl DeviceHost {
     /// Opens the medium on a device to read.
     pub fn medium(&self, address: &Address) -> Result<OpenMedium, DeviceError> {
         match address {
-            Address::File(path) => OpenMedium::open(path),
+            Address::File(path) => directory::open(path),
             Address::Tape(tape) => tape::open(self, self.named(tape)?),
             Address::Array(array) => rait::open::medium(self, array),
             no_medium => Err(DeviceError::has_no_medium(no_medium)),
@@ -55,7 +53,7 @@ impl DeviceHost {
     /// Holds the medium on a device: nobody else writes to it.
     pub fn held(&self, address: &Address) -> Result<HeldMedium, DeviceError> {
         match address {
-            Address::File(path) => HeldMedium::open(path),
+            Address::File(path) => directory::hold(path),
             Address::Tape(tape) => {
                 Ok(HeldMedium::new(tape::open(self, self.named(tape)?)?, Vec::new()))
             }

@@ -6,9 +6,8 @@ mod support;
 
 use capstan_address::LibraryName;
 use capstan_devices::host::DeviceHost;
-use capstan_tape::changer::{Elements, Held, Place};
-use capstan_tape::lock::ANOTHER_HOST;
-use capstan_tape::{Changer, Read, Spot, TapeDrive, TapeError};
+use capstan_medium::tape::{ANOTHER_HOST, Elements, Held, Place, Spot, TapeError};
+use capstan_tape::{Changer, Read, TapeDrive};
 use support::block;
 use support::istgt::Istgt;
 use support::tgt::{CHANGER, Library};

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use capstan_address::LibraryName;
 use capstan_devices::host::DeviceHost;
-use capstan_tape::changer::Place;
-use capstan_tape::lock::ANOTHER_HOST;
-use capstan_tape::{Changer, Read, Spot, TapeError};
+use capstan_medium::tape::{ANOTHER_HOST, Place, Spot, TapeError};
+use capstan_tape::{Changer, Read};
 use support::tgt::Library;
 use support::{block, uml};
 

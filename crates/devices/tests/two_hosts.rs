@@ -11,12 +11,11 @@ use capstan_devices::host::DeviceHost;
 use capstan_devices::ledger::Event;
 use capstan_devices::operator::{Operator, Refused};
 use capstan_devices::queue::Patience;
-use capstan_devices::{Device, DeviceError};
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::keys::Key32;
 use capstan_format::record::{FEATURE_DRIVE_KEY, FORMAT_VERSION, MediumHeader, Protection};
-use capstan_tape::changer::Place;
-use capstan_tape::lock::ANOTHER_HOST;
+use capstan_medium::tape::{ANOTHER_HOST, Place};
+use capstan_medium::{Device, DeviceError};
 use capstan_tape::vtl::library::{Design, Library};
 use parking_lot::Mutex;
 

@@ -4,7 +4,6 @@ mod catalogs;
 mod common;
 
 use capstan_devices::directory::faulty::FaultyStorage;
-use capstan_devices::medium::storage::Storage;
 use capstan_format::block::{HEADER_LEN, MaHeader};
 use capstan_format::catalog::rebuild;
 use capstan_format::crc::crc32c;
@@ -13,6 +12,7 @@ use capstan_format::id::{SegmentId, SegmentNumber, StreamId};
 use capstan_media_agent::read::frames::FrameReader;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_medium::storage::Storage;
 use capstan_wire::compression::Compression;
 use common::{
     Random, Reported, Shape, Spec, device, open, read_all, recorder, write_session, writer,

@@ -6,11 +6,11 @@ mod common;
 use std::collections::BTreeMap;
 
 use capstan_devices::directory::faulty::FaultyStorage;
-use capstan_devices::medium::storage::Storage;
 use capstan_format::id::SegmentNumber;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
 use capstan_media_agent::write::error::WriteError;
+use capstan_medium::storage::Storage;
 use capstan_wire::compression::Compression;
 use common::{
     Given, Got, Random, Reported, Shape, Spec, assert_same, device, open, read_all, recorder, take,

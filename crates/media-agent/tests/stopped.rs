@@ -3,7 +3,7 @@
 mod common;
 
 use capstan_devices::directory::faulty::FaultyStorage;
-use capstan_devices::operator;
+use capstan_engine::leaving;
 use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
@@ -30,6 +30,6 @@ fn a_scan_ends_within_a_segment() {
     let number = medium.segments().unwrap()[0];
     let read = || scan(&SegmentReader::open(&medium, number).unwrap());
     assert_eq!(read().unwrap().damage, []);
-    operator::leave();
+    leaving::leave();
     assert!(matches!(read(), Err(ReadError::Stopped)), "it was read to its end");
 }

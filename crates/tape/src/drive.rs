@@ -1,11 +1,9 @@
 //! What is asked of a tape drive.
 
+use capstan_medium::tape::speeds::SETTLE_S;
+use capstan_medium::tape::{Alert, Counters, Media, Speeds, Spot, Statistics, TapeError};
+
 use crate::encryption::DriveKey;
-use crate::error::TapeError;
-use crate::generation::Media;
-use crate::reports::{Alert, Counters, Statistics};
-use crate::speeds::{SETTLE_S, Speeds};
-use crate::spot::Spot;
 
 /// What a write came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

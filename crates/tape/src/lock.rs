@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use capstan_engine::leaving;
+use capstan_medium::tape::error::failed;
+use capstan_medium::tape::{ANOTHER_HOST, TapeError};
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
-
-use crate::error::{TapeError, failed};
-use crate::leaving;
 
 /// A program that is just being started has all that its parent had open until it begins: for so long a lock may outlive who
 /// held it.
@@ -92,9 +92,6 @@ impl Locks {
         }
     }
 }
-
-/// How another device host of this process is called.
-pub const ANOTHER_HOST: &str = "another device host of this program";
 
 fn id_of(meta: &fs::Metadata) -> FileId {
     (meta.dev(), meta.ino())

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use capstan_medium::tape::Speeds;
 use serde::Deserialize;
-
-use crate::speeds::Speeds;
 
 const MODELS: &str = include_str!("models.toml");
 const MB: f64 = 1e6;

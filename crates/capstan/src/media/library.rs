@@ -5,7 +5,7 @@ use capstan_cell::{Cell, CellError, DriveRecord};
 use capstan_devices::host::library::Seen;
 use capstan_engine::message::{path_text, shell_word};
 use capstan_idb::{Medium, TapeIs};
-use capstan_tape::changer::{Held, Place};
+use capstan_medium::tape::{Held, Place};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 

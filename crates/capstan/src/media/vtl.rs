@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use capstan_cell::CellError;
-use capstan_devices::DeviceError;
 use capstan_engine::message::{path_text, shell_word};
-use capstan_tape::changer::Place;
+use capstan_medium::DeviceError;
+use capstan_medium::tape::{Place, TapeError};
+use capstan_tape::DriveModel;
 use capstan_tape::vtl::library::{Design, Library, NewTape};
-use capstan_tape::{DriveModel, TapeError};
 use serde_json::{Value, json};
 
 use crate::args::{CreateVtlArgs, VtlCommand};

@@ -72,7 +72,7 @@ pub fn open_at(global: &Global, home: &Path, secrets: Secrets) -> Result<Cell, F
             crate::output::progress::say_of_database(text)
         }
     });
-    cell.give_up_when(capstan_devices::operator::has_left);
+    cell.give_up_when(capstan_engine::leaving::has_left);
     cell.share_libraries(move |text| {
         if loud {
             crate::output::progress::say_of_robot(text)

@@ -8,8 +8,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use capstan_cell::request::Pattern;
-use capstan_devices::operator;
-use capstan_engine::threads;
+use capstan_engine::{leaving, threads};
 
 use crate::args::split_paths;
 use crate::exit::{FAILED, Failure};
@@ -97,7 +96,7 @@ fn while_needed(
     if let Err(e) = reader {
         return Some(Err(io::Error::other(e)));
     }
-    while !operator::has_left() {
+    while !leaving::has_left() {
         match hear.recv_timeout(NAP) {
             Ok(content) => return Some(content),
             Err(RecvTimeoutError::Timeout) => {}

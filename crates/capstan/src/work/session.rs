@@ -8,8 +8,7 @@ use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::{Report, ReportError};
 use capstan_devices::host::DeviceHost;
-use capstan_devices::operator;
-use capstan_engine::threads;
+use capstan_engine::{leaving, threads};
 use jiff::Timestamp;
 use serde_json::json;
 use signal_hook::iterator::Signals;
@@ -148,7 +147,7 @@ fn watch_signals(stop: &Arc<Stop>, console: &Arc<Console>) -> io::Result<()> {
     let watch = move || {
         if signals.forever().next().is_some() {
             stop.0.store(true, Ordering::SeqCst);
-            operator::leave();
+            leaving::leave();
             console.line("capstan: ending in order: what was read is being committed; once more to end at once");
         }
     };

@@ -5,9 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use capstan_tape::TapeDrive;
-use capstan_tape::changer::Changer;
 use capstan_tape::vtl::library::{Design, Library};
+use capstan_tape::{Changer, TapeDrive};
 
 use crate::compare::same_by_rsync;
 use crate::support::{Lab, Run, below, finish, noise, report, wait_for};

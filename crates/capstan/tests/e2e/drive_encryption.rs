@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use capstan_medium::tape::Spot;
+use capstan_tape::DriveKey;
 use capstan_tape::vtl::library::{Design, Library};
-use capstan_tape::{DriveKey, Spot};
 use serde_json::Value;
 
 use crate::changed_media::{on_tape, state};

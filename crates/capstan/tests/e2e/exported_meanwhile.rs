@@ -5,7 +5,8 @@ use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use capstan_tape::changer::{Changer as _, Place};
+use capstan_medium::tape::Place;
+use capstan_tape::Changer as _;
 use capstan_tape::vtl::library::Library;
 use serde_json::json;
 

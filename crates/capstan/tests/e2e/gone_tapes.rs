@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use capstan_tape::{Spot, TapeDrive};
+use capstan_medium::tape::Spot;
+use capstan_tape::TapeDrive;
 
 use crate::changed_media::{TAPE, codes, on_tape, overwrite, state};
 use crate::support::{Lab, noise, report};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use capstan_tape::changer::{Changer, Place};
+use capstan_medium::tape::Place;
+use capstan_tape::Changer;
 use capstan_tape::vtl::library::Library;
 use serde_json::Value;
 

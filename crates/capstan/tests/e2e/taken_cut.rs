@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use capstan_tape::Spot;
+use capstan_medium::tape::Spot;
 use capstan_tape::vtl::library::Library;
 
 use crate::changed_media::{TAPE, on_tape};

@@ -1,11 +1,10 @@
 //! What is attached to tapes beside their segments.
 
-use capstan_devices::DeviceError;
-use capstan_devices::medium::{NewAttachment, OpenMedium};
 use capstan_engine::message::Code;
 use capstan_format::attachment::{Attachment, AttachmentKind};
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_format::lock::VersionLock;
+use capstan_medium::{DeviceError, NewAttachment, OpenMedium};
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};

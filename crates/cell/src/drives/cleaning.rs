@@ -7,8 +7,7 @@ use capstan_address::{LibraryName, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
-use capstan_tape::changer::Place;
-use capstan_tape::{DriveSession, Mount};
+use capstan_medium::tape::{DriveSession, Mount, Place};
 use serde::{Deserialize, Serialize};
 
 use crate::Cell;

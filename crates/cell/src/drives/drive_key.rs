@@ -7,7 +7,6 @@ use std::collections::HashSet;
 
 use capstan_address::Address;
 use capstan_catalog::keys::VersionKeys;
-use capstan_devices::DeviceError;
 use capstan_devices::host::DeviceHost;
 use capstan_devices::open::Writable;
 use capstan_engine::message::Code;
@@ -15,6 +14,7 @@ use capstan_format::id::MediumId;
 use capstan_format::keys::{KeyRecord, KeyRing, PairId, Purpose, draw_drive_key, drive_record_id};
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
+use capstan_medium::DeviceError;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};

@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 
 use capstan_address::TapeAddress;
-use capstan_devices::DeviceError;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::MediumId;
 use capstan_idb::LeavingTape;
-use capstan_tape::changer::{Held, Place};
+use capstan_medium::DeviceError;
+use capstan_medium::tape::{Held, Place};
 
 use crate::Cell;
 use crate::drives::library;
 use crate::error::{Result, chain};
 use crate::media::tape_name;
 use crate::observe::Observer;
-use crate::report::Report;
-use crate::report::Retired;
+use crate::report::{Report, Retired};
 use crate::session::{SessionLog, now_us};
 
 impl Cell {

@@ -5,11 +5,12 @@
 pub(crate) mod known;
 
 use capstan_address::LibraryName;
-use capstan_devices::DeviceError;
 use capstan_devices::host::DeviceHost;
 use capstan_devices::host::library::Seen;
-use capstan_tape::changer::{DriveInfo, Elements, Held, Place, is_spare};
-use capstan_tape::{Changer, TapeError};
+use capstan_medium::DeviceError;
+use capstan_medium::tape::TapeError;
+use capstan_medium::tape::{DriveInfo, Elements, Held, Place, is_spare};
+use capstan_tape::Changer;
 
 pub use known::{Exported, Inventoried, KnownTape};
 

@@ -14,7 +14,7 @@ use capstan_devices::ledger::{DriveFault, DriveOnRecord};
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
-use capstan_tape::DriveSession;
+use capstan_medium::tape::DriveSession;
 use serde::{Deserialize, Serialize};
 
 use crate::Cell;

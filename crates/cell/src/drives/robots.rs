@@ -10,11 +10,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use capstan_address::LibraryName;
-use capstan_devices::DeviceError;
 use capstan_devices::queue::Queue;
 use capstan_devices::shared::Common;
+use capstan_engine::leaving;
 use capstan_idb::{Idb, IdbError, RobotLease};
-use capstan_tape::{TapeError, leaving};
+use capstan_medium::DeviceError;
+use capstan_medium::tape::TapeError;
 use parking_lot::Mutex;
 
 use crate::Cell;

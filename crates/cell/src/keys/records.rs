@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use capstan_devices::medium::OpenMedium;
 use capstan_format::id::SegmentNumber;
 use capstan_format::keys::KeyRecord;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_medium::OpenMedium;
 
 /// The wrapped keys of those segments' sessions, each once. What cannot be read is left out: it is named when its contents
 /// are read.

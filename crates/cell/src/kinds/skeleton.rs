@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use capstan_format::id::{ObjectId, SessionId};
 use capstan_idb::{Session, Status, Totals};
-use capstan_tape::DriveSession;
+use capstan_medium::tape::DriveSession;
 
 use crate::Cell;
 use crate::error::Result;

@@ -4,11 +4,11 @@
 //! its set, its label and its history stay what they were.
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Medium, Pool};
+use capstan_medium::DeviceError;
 
 use super::changed::ways::ON_IT;
 use super::{is_place_here, shown};

@@ -6,10 +6,10 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use capstan_address::Address;
-use capstan_devices::medium::OpenMedium;
-use capstan_devices::medium::storage::SegmentSize;
 use capstan_format::id::{ObjectId, SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{Claim, Management, Medium, Segment};
+use capstan_medium::OpenMedium;
+use capstan_medium::storage::SegmentSize;
 
 use super::changed::is_grown;
 use super::{AtHand, look, other_host};

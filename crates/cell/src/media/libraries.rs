@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use capstan_address::{Address, LibraryName, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_devices::host::DeviceHost;
+use capstan_medium::DeviceError;
 
 use crate::error::chain;
 

@@ -24,14 +24,14 @@ use std::path::Path;
 use capstan_address::{Address, TapeAddress};
 use capstan_devices::drives::Wanted;
 use capstan_devices::host::DeviceHost;
-use capstan_devices::medium::OpenMedium;
-use capstan_devices::medium::storage::Recorded;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Idb, Management, Medium, Segment};
-use capstan_tape::Media;
-use capstan_tape::changer::Place;
+use capstan_medium::OpenMedium;
+use capstan_medium::storage::Recorded;
+use capstan_medium::tape::Media;
+use capstan_medium::tape::Place;
 
 pub(crate) use self::changed::taken::Taken;
 pub(crate) use self::condition::failure::WriteFailure;
@@ -218,7 +218,7 @@ fn look(devices: &DeviceHost, medium: &Medium) -> AtHand {
             return AtHand { absent: unknown.known().err().map(|e| e.to_string()), ..found };
         }
     };
-    match OpenMedium::open(path) {
+    match capstan_devices::directory::open(path) {
         Ok(there) if there.header().medium != medium.id => {
             let other = &there.header().label;
             found.absent = Some(format!("medium '{other}' is in its place"));
@@ -234,8 +234,8 @@ fn look(devices: &DeviceHost, medium: &Medium) -> AtHand {
             (found.free_bytes, found.used_bytes) = whereabouts::space(path).unzip();
             found.there = Some(there);
         }
-        Err(capstan_devices::DeviceError::Io { source, .. }) => found.absent = Some(plain(&source)),
-        Err(capstan_devices::DeviceError::NoMedium(_)) => {
+        Err(capstan_medium::DeviceError::Io { source, .. }) => found.absent = Some(plain(&source)),
+        Err(capstan_medium::DeviceError::NoMedium(_)) => {
             found.absent = Some("no medium is there".to_owned());
         }
         Err(e) => found.problem = Some(crate::error::chain(&e)),

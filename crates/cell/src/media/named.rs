@@ -6,11 +6,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_devices::directory::mounts::whole;
-use capstan_devices::medium::OpenMedium;
 use capstan_format::id::MediumId;
 use capstan_idb::{ID_DIGITS_LEAST, Medium};
+use capstan_medium::DeviceError;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -54,7 +53,7 @@ impl Cell {
                 path.display()
             )));
         }
-        let id = OpenMedium::open(path)?.header().medium;
+        let id = capstan_devices::directory::open(path)?.header().medium;
         let known = self.idb.medium(id)?.ok_or_else(unknown)?;
         // What is done to the medium that is known would not be done to its copy in this directory.
         self.refuse_twice(id, &address)?;
@@ -112,7 +111,7 @@ fn rank_of(medium: &Medium, tape: &TapeAddress, changed: &[MediumId]) -> Option<
 
 /// What is in a directory, or was and should be, if that is none of these media.
 fn other_in(path: &Path, called: &[&Medium], media: &[Medium]) -> Option<String> {
-    match OpenMedium::open(path) {
+    match capstan_devices::directory::open(path) {
         Ok(there) => {
             let (id, label) = (there.header().medium, &there.header().label);
             match media.iter().find(|m| m.id == id) {

@@ -4,7 +4,7 @@ use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_devices::rait::placed::Placed;
 use capstan_format::id::MediumId;
 use capstan_idb::{Idb, Management, Medium};
-use capstan_tape::changer::{Held, Place};
+use capstan_medium::tape::{Held, Place};
 
 use crate::Cell;
 use crate::error::Result;

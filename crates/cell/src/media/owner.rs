@@ -1,7 +1,6 @@
 //! Whose media are: a cell writes on its own.
 
 use capstan_address::{Address, LibraryName};
-use capstan_devices::medium::OpenMedium;
 use capstan_devices::open::{Unjudged, Writable};
 use capstan_devices::rait::placed::Placed;
 use capstan_engine::entropy::Entropy;
@@ -9,6 +8,7 @@ use capstan_engine::message::shell_word;
 use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_idb::{Idb, Medium, RotationSet};
+use capstan_medium::OpenMedium;
 
 use super::{Condition, MediumInfo, label_for, shown};
 use crate::Cell;

@@ -6,13 +6,12 @@
 use std::path::Path;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_devices::directory::mounts::{MountTables, whole};
 use capstan_devices::directory::{InDirectory, look_in};
 use capstan_devices::host::DeviceHost;
-use capstan_devices::medium::OpenMedium;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
+use capstan_medium::DeviceError;
 
 use super::{is_place_here, shown};
 use crate::Cell;
@@ -162,7 +161,7 @@ fn not_mounted(place: &Path, point: &Path) -> CellError {
 /// Whether nothing is at a device, so that a medium would be made there.
 fn is_bare(devices: &DeviceHost, address: &Address) -> bool {
     match address {
-        Address::File(path) => match OpenMedium::open(path) {
+        Address::File(path) => match capstan_devices::directory::open(path) {
             Ok(_) => false,
             Err(DeviceError::Io { source, .. }) => source.kind() == std::io::ErrorKind::NotFound,
             Err(e) => matches!(e, DeviceError::NoMedium(_)),

@@ -1,11 +1,11 @@
 //! Media that are at hand and cannot be opened: whatever is recorded on them counts as damaged, until somebody reads it again.
 
 use capstan_address::Address;
-use capstan_devices::DeviceError;
-use capstan_devices::medium::{HEADER_NAME, OpenMedium};
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
+use capstan_medium::names::HEADER_NAME;
+use capstan_medium::{DeviceError, OpenMedium};
 
 use super::shown;
 use crate::Cell;

@@ -5,7 +5,7 @@ use std::path::Path;
 use capstan_address::{Address, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_idb::{Holdings, Management};
-use capstan_tape::changer::Place;
+use capstan_medium::tape::Place;
 
 use super::AtHand;
 

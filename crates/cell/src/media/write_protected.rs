@@ -6,7 +6,7 @@
 use capstan_address::{LibraryName, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_idb::{Idb, Medium, TapeIs};
-use capstan_tape::TapeError;
+use capstan_medium::tape::TapeError;
 use serde::{Deserialize, Serialize};
 
 use crate::Cell;

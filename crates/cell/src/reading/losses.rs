@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use capstan_devices::operator;
+use capstan_engine::leaving;
 use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind};
 use capstan_format::id::StreamId;
@@ -132,7 +132,7 @@ pub(crate) fn unreadable(
         let mut at = from;
         for (i, place) in places.iter().enumerate().filter(|(_, p)| p.logical_frame) {
             // What was not looked at counts as lost, and who is stopped says nothing of it.
-            if operator::has_left() {
+            if leaving::has_left() {
                 break;
             }
             // The one behind it says how long it is, unless others were between.

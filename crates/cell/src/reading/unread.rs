@@ -1,13 +1,13 @@
 //! What could not be read as a drive, a robot, or the way to them failed, or as this user may not read it: of what lies on the medium that
 //! tells nothing. It is no damage, and is as away as a tape on a shelf.
 
-use capstan_devices::DeviceError;
-use capstan_devices::os_errors::{is_far, is_refused};
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
 use capstan_media_agent::read::error::ReadError;
-use capstan_tape::TapeError;
+use capstan_medium::DeviceError;
+use capstan_medium::os_errors::{is_far, is_refused};
+use capstan_medium::tape::TapeError;
 
 use crate::error::{CellError, chain};
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Verdict};
 use capstan_format::id::MediumId;
-use capstan_tape::{DriveSession, Struck};
+use capstan_medium::tape::{DriveSession, Struck};
 use serde::{Deserialize, Serialize};
 
 pub use crate::report::bottleneck::{Bottleneck, LateBackhitches};

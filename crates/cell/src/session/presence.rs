@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use capstan_engine::leaving;
 use capstan_idb::{Idb, IdbError, Running, Session, Version};
-use capstan_tape::leaving;
 
 use crate::Cell;
 use crate::error::Result;

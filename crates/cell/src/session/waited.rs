@@ -148,7 +148,7 @@ mod tests {
         assert!(!is_ours(&busy(std::process::id() + 1)));
         assert!(!is_ours(&CellError::InUse(format!(
             "in use by {}",
-            capstan_tape::lock::ANOTHER_HOST
+            capstan_medium::tape::ANOTHER_HOST
         ))));
         // Nobody set how long is waited: it is done once.
         let mut tried = 0;

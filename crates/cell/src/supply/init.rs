@@ -1,11 +1,11 @@
 //! Making media.
 
 use capstan_address::Address;
-use capstan_devices::medium::OpenMedium;
 use capstan_devices::rait::placed::Placed;
 use capstan_format::block::is_block_size;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Medium, RotationSet};
+use capstan_medium::OpenMedium;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

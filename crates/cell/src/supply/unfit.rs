@@ -3,10 +3,10 @@
 use std::fmt;
 
 use capstan_address::LibraryName;
-use capstan_devices::DeviceError;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
-use capstan_tape::TapeError;
+use capstan_medium::DeviceError;
+use capstan_medium::tape::TapeError;
 
 use crate::error::{CellError, Result, chain};
 use crate::media::write_protected::is_write_protected;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_address::Address;
 use capstan_catalog::version::chain;
-use capstan_devices::medium::HeldMedium;
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_format::lock::VersionLock;
 use capstan_idb::{Protection, Status, Version};
+use capstan_medium::HeldMedium;
 
 use crate::Cell;
 use crate::drives::attached::Content;

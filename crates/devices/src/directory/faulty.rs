@@ -4,12 +4,12 @@
 //! then gives what a real disk may hold: synchronised bytes and names for certain; of the others any prefix of the
 //! directory's changes, and of unsynchronised file contents any part, torn at any sector.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 
-use crate::medium::storage::{ReadFile, Storage, WriteFile};
+use capstan_medium::storage::{ReadFile, Storage, WriteFile};
+use parking_lot::{Mutex, MutexGuard};
 
 const SECTOR: usize = 512;
 

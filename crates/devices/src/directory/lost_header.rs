@@ -7,15 +7,14 @@ use capstan_format::FormatError;
 use capstan_format::block::{BLOCK_SIZE_MAX, BlockKind};
 use capstan_format::id::SegmentNumber;
 use capstan_format::record::{MediumHeader, decode_record};
+use capstan_medium::error::io_error;
+use capstan_medium::header::{header_block, header_in_segment, segments};
+use capstan_medium::names::{HEADER_NAME, HEADER_TEMPORARY};
+use capstan_medium::storage::Storage;
+use capstan_medium::{DeviceError, OpenMedium};
 
 use super::manage::{lock_header, write_header};
 use super::storage::RealStorage;
-use crate::DeviceError;
-use crate::error::io_error;
-use crate::medium::header::{header_block, header_in_segment, segments};
-use crate::medium::names::HEADER_TEMPORARY;
-use crate::medium::storage::Storage;
-use crate::medium::{HEADER_NAME, OpenMedium};
 
 /// What is left where a directory has a medium without a header file that can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,17 +9,16 @@ use std::path::Path;
 use capstan_engine::buffer::Buffer;
 use capstan_engine::durable;
 use capstan_format::record::MediumHeader;
+use capstan_medium::DeviceError;
+use capstan_medium::error::io_error;
+use capstan_medium::header::header_block;
+use capstan_medium::names::{HEADER_NAME, HEADER_TEMPORARY, SUFFIX, segment_name};
+use capstan_medium::storage::Storage;
 use capstan_tape::lock::holder_of;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::FileDevice;
 use super::storage::{RealStorage, data_behind};
-use crate::DeviceError;
-use crate::error::io_error;
-use crate::medium::HEADER_NAME;
-use crate::medium::header::header_block;
-use crate::medium::names::{HEADER_TEMPORARY, SUFFIX, segment_name};
-use crate::medium::storage::Storage;
 
 /// Backups of the internal database that a medium keeps: one damaged or half written leaves two.
 pub const IDB_BACKUPS_KEPT: usize = 3;
@@ -71,7 +70,7 @@ impl FileDevice {
     /// Gives the medium another header. The lock goes with the old one: nothing is to be written through this device
     /// after it.
     pub fn replace_header(self, header: &MediumHeader) -> Result<(), DeviceError> {
-        let (storage, path) = (&*self.medium.storage, &self.medium.path);
+        let (storage, path) = (&**self.medium.storage(), self.medium.path());
         let block = header_block(header, path)?;
         let write = || -> std::io::Result<()> {
             if storage.list()?.iter().any(|n| n == HEADER_TEMPORARY) {
@@ -87,13 +86,13 @@ impl FileDevice {
     /// Removes all segments, durably; returns how many there were.
     pub fn remove_segments(&mut self) -> Result<usize, DeviceError> {
         let numbers = self.medium.segments()?;
-        let storage = &self.medium.storage;
+        let storage = self.medium.storage();
         // The last first: what an interruption leaves begins at the begin.
         for number in numbers.iter().rev() {
             let removed = storage.remove(&segment_name(*number, SUFFIX));
             removed.map_err(io_error("remove", &self.name_of(*number)))?;
         }
-        storage.sync().map_err(io_error("synchronise", &self.medium.path))?;
+        storage.sync().map_err(io_error("synchronise", self.medium.path()))?;
         Ok(numbers.len())
     }
 }
@@ -103,7 +102,7 @@ impl FileDevice {
     /// erased again. `secure`: each is overwritten before. Returns what was only removed, as it is no file of the medium's own, with
     /// why.
     pub fn erase(self, secure: bool) -> Result<Vec<String>, DeviceError> {
-        let (storage, path) = (&self.medium.storage, &self.medium.path);
+        let (storage, path) = (self.medium.storage(), self.medium.path());
         let names = storage.list().map_err(io_error("list", path))?;
         let mut ours: Vec<String> =
             names.into_iter().filter(|n| crate::directory::is_our_name(n)).collect();

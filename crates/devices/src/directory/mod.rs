@@ -16,18 +16,19 @@ use capstan_engine::durable;
 use capstan_format::block::BLOCK_ALIGN;
 use capstan_format::id::SegmentNumber;
 use capstan_format::record::MediumHeader;
-
-use crate::error::io_error;
-use crate::medium::header::{header_block, segments};
-use crate::medium::held::HeldMedium;
-use crate::medium::names::{
+use capstan_medium::error::io_error;
+use capstan_medium::header::{header_block, segments};
+use capstan_medium::held::is_lock_name;
+use capstan_medium::medium::member_alone;
+use capstan_medium::names::{
     GONE_SUFFIX, HEADER_NAME, HEADER_TEMPORARY, PART_SUFFIX, SUFFIX, segment_name, segment_number,
 };
-use crate::medium::storage::{Storage, WriteFile};
-use crate::medium::{OpenMedium, member_alone};
-use crate::{Device, DeviceError};
+use capstan_medium::storage::{Storage, WriteFile};
+use capstan_medium::{Device, DeviceError, HeldMedium, OpenMedium};
 
 pub mod faulty;
+#[cfg(test)]
+mod held_tests;
 mod lost_header;
 mod manage;
 pub mod mounts;
@@ -41,27 +42,23 @@ pub use storage::RealStorage;
 /// Name of the file that is there from before the header of an array's member until all of the member is written.
 pub(crate) const UNFINISHED: &str = "rebuild.unfinished";
 
-impl OpenMedium {
-    /// Opens the medium in a directory.
-    pub fn open(path: &Path) -> Result<Self, DeviceError> {
-        let at = path.display().to_string();
-        let storage = RealStorage::open(path).map_err(|e| io_error("open", &at)(e))?;
-        Self::on(Arc::new(storage), &at)
-    }
+/// Opens the medium in a directory.
+pub fn open(path: &Path) -> Result<OpenMedium, DeviceError> {
+    let at = path.display().to_string();
+    let storage = RealStorage::open(path).map_err(|e| io_error("open", &at)(e))?;
+    OpenMedium::on(Arc::new(storage), &at)
 }
 
-impl HeldMedium {
-    /// Holds the medium in a directory.
-    pub fn open(path: &Path) -> Result<Self, DeviceError> {
-        let at = path.display().to_string();
-        let real = RealStorage::open(path).map_err(io_error("open", &at))?;
-        // Says what is wrong where there is no medium at all.
-        if OpenMedium::open(path)?.header_problem().is_some() {
-            return Err(DeviceError::HeaderLost { path: at, name: HEADER_NAME });
-        }
-        let lock = lock_header(&real, &at)?;
-        Ok(Self::new(OpenMedium::on(Arc::new(real), &at)?, vec![lock]))
+/// Holds the medium in a directory.
+pub fn hold(path: &Path) -> Result<HeldMedium, DeviceError> {
+    let at = path.display().to_string();
+    let real = RealStorage::open(path).map_err(io_error("open", &at))?;
+    // Says what is wrong where there is no medium at all.
+    if open(path)?.header_problem().is_some() {
+        return Err(DeviceError::HeaderLost { path: at, name: HEADER_NAME });
     }
+    let lock = lock_header(&real, &at)?;
+    Ok(HeldMedium::new(OpenMedium::on(Arc::new(real), &at)?, vec![lock]))
 }
 
 /// What the medium in a directory says of itself; it may be a member of an array.
@@ -108,7 +105,7 @@ pub fn is_our_name(name: &str) -> bool {
         || name == UNFINISHED
         || [SUFFIX, PART_SUFFIX, GONE_SUFFIX].iter().any(|s| segment_number(name, s).is_some())
         || manage::is_idb_backup(name)
-        || crate::medium::held::is_lock_name(name)
+        || is_lock_name(name)
 }
 
 /// A medium in a directory, held for writing.
@@ -134,11 +131,12 @@ impl FileDevice {
     ) -> Result<Self, DeviceError> {
         let device = Self::open_member(path, new, block_size)?;
         match device.medium.header().is_array() {
-            true => Err(member_alone(device.medium.header(), &device.medium.path)),
+            true => Err(member_alone(device.medium.header(), device.medium.path())),
             // What a segment repeats may be out of date: another label, another cell, even another medium.
-            false if device.medium.header_problem().is_some() => {
-                Err(DeviceError::HeaderLost { path: device.medium.path.clone(), name: HEADER_NAME })
-            }
+            false if device.medium.header_problem().is_some() => Err(DeviceError::HeaderLost {
+                path: device.medium.path().to_owned(),
+                name: HEADER_NAME,
+            }),
             false => Ok(device),
         }
     }
@@ -211,9 +209,9 @@ impl FileDevice {
             return Err(DeviceError::BlockSize { path: path.to_owned(), have, want });
         }
         // Where to append is read from the medium. What a killed writer left is ours to remove: we hold the lock.
-        let names = medium.storage.list().map_err(io_error("list", path))?;
+        let names = medium.storage().list().map_err(io_error("list", path))?;
         for name in names.iter().filter(|n| segment_number(n, PART_SUFFIX).is_some()) {
-            medium.storage.remove(name).map_err(io_error("remove", &format!("{path}/{name}")))?;
+            medium.storage().remove(name).map_err(io_error("remove", &format!("{path}/{name}")))?;
         }
         // A number that was given once is not given again, though its segment be gone.
         let given = |n: &String| segment_number(n, SUFFIX).or(segment_number(n, GONE_SUFFIX));
@@ -233,7 +231,7 @@ impl FileDevice {
     /// The device of a medium that is held.
     pub(crate) fn of_held(held: HeldMedium) -> Result<Self, DeviceError> {
         let (medium, locks) = held.into_parts();
-        Self::on(medium.storage, &medium.path, locks, None)
+        Self::on(medium.storage().clone(), medium.path(), locks, None)
     }
 
     /// The medium.
@@ -249,11 +247,11 @@ impl FileDevice {
     /// The locks that hold the medium, once more.
     pub(crate) fn locks(&self) -> Result<Vec<File>, DeviceError> {
         let locks = self.locks.iter().map(File::try_clone).collect::<std::io::Result<_>>();
-        locks.map_err(io_error("hold", &self.medium.path))
+        locks.map_err(io_error("hold", self.medium.path()))
     }
 
     fn name_of(&self, number: SegmentNumber) -> String {
-        format!("{}/{}", self.medium.path, segment_name(number, SUFFIX))
+        format!("{}/{}", self.medium.path(), segment_name(number, SUFFIX))
     }
 }
 
@@ -311,7 +309,7 @@ impl Device for FileDevice {
 
     fn begin_segment(&mut self) -> Result<SegmentNumber, DeviceError> {
         let number = SegmentNumber(self.next);
-        let file = self.medium.storage.create(&segment_name(number, PART_SUFFIX));
+        let file = self.medium.storage().create(&segment_name(number, PART_SUFFIX));
         let file = file.map_err(io_error("create", &self.name_of(number)))?;
         self.open = Some((number, file));
         self.next = self.next.saturating_add(1);
@@ -320,7 +318,7 @@ impl Device for FileDevice {
 
     fn write(&mut self, block: &[u8]) -> Result<(), DeviceError> {
         let Some((number, file)) = &mut self.open else {
-            return Err(DeviceError::NoMedium(self.medium.path.clone()));
+            return Err(DeviceError::NoMedium(self.medium.path().to_owned()));
         };
         let result = if (block.as_ptr() as usize).is_multiple_of(BLOCK_ALIGN) {
             file.append(block)
@@ -348,16 +346,16 @@ impl Device for FileDevice {
         }
         for number in numbers {
             let (part, full) = (segment_name(number, PART_SUFFIX), segment_name(number, SUFFIX));
-            let renamed = self.medium.storage.rename(&part, &full);
+            let renamed = self.medium.storage().rename(&part, &full);
             renamed.map_err(io_error("name", &self.name_of(number)))?;
         }
-        self.medium.storage.sync().map_err(io_error("synchronise", &self.medium.path))
+        self.medium.storage().sync().map_err(io_error("synchronise", self.medium.path()))
     }
 
     fn salvage(&mut self) -> Result<SegmentNumber, DeviceError> {
         if let Some((number, file)) = self.open.take() {
             drop(file);
-            let _ = self.medium.storage.remove(&segment_name(number, PART_SUFFIX));
+            let _ = self.medium.storage().remove(&segment_name(number, PART_SUFFIX));
         }
         self.commit()?;
         Ok(SegmentNumber(self.next))
@@ -367,7 +365,7 @@ impl Device for FileDevice {
         if from.0 < self.first {
             return false;
         }
-        let storage = &self.medium.storage;
+        let storage = &self.medium.storage();
         let ended = self.ended.extract_if(.., |(number, _)| *number >= from);
         let dropped: Vec<_> = self.open.take().into_iter().chain(ended).collect();
         for (number, file) in dropped {
@@ -385,7 +383,7 @@ impl Device for FileDevice {
         for (number, file) in self.open.take().into_iter().chain(self.ended.drain(..)) {
             drop(file);
             // Left behind it would be removed by the next writer.
-            let _ = self.medium.storage.remove(&segment_name(number, PART_SUFFIX));
+            let _ = self.medium.storage().remove(&segment_name(number, PART_SUFFIX));
         }
     }
 

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_medium::storage::{ReadFile, Storage, WriteFile};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom};
-
-use crate::medium::storage::{ReadFile, Storage, WriteFile};
 
 /// Read without leaving in the page cache what was not there (Linux 6.14; linux/fs.h).
 const RWF_DONTCACHE: u32 = 0x80;

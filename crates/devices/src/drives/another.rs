@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use capstan_tape::{Changer, DriveSession, TapeError, leaving};
+use capstan_engine::leaving;
+use capstan_medium::tape::{DriveSession, TapeError};
+use capstan_tape::Changer;
 
 use super::doubts::{SUSPECT, on_record};
 use super::fitting::Fitting;

@@ -5,12 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use capstan_tape::changer::{Held, Place, is_spare};
-use capstan_tape::{Changer, TapeDrive, TapeError, leaving};
+use capstan_address::LibraryName;
+use capstan_engine::leaving;
+use capstan_medium::tape::{Held, Place, TapeError, is_spare};
+use capstan_tape::{Changer, TapeDrive};
 
 use super::fitting::Fitting;
 use crate::state::ledger::Ledger;
-use capstan_address::LibraryName;
 
 /// How long to wait before looking again where tapes are.
 const PAUSE: Duration = Duration::from_millis(2);

@@ -3,7 +3,8 @@
 use capstan_format::block::BlockKind;
 use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{MediumHeader, decode_record};
-use capstan_tape::{Changer, Spot, TapeError};
+use capstan_medium::tape::{Spot, TapeError};
+use capstan_tape::Changer;
 
 use super::loaded::{Found, LoadedDrive};
 use super::{HEADER_FILE, LONGEST};

@@ -6,13 +6,13 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-use capstan_tape::TapeError;
+use capstan_address::{LibraryName, TapeAddress};
+use capstan_medium::tape::TapeError;
 use parking_lot::Mutex;
 
 use super::loaded::LoadedDrive;
 use super::mount::Tape;
 use crate::state::ledger::{DriveFault, DriveOnRecord};
-use capstan_address::{LibraryName, TapeAddress};
 
 /// A drive that could not read or write so many tapes, which others can, is given no more of them.
 pub const SUSPECT: usize = 2;

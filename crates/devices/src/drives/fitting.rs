@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use capstan_tape::{Changer, Media, TapeError, generation};
+use capstan_medium::tape::{Media, TapeError, generation};
+use capstan_tape::Changer;
 
 /// Which drives of a library take a tape.
 pub(crate) struct Fitting {

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use capstan_tape::{
-    DriveKey, DriveSession, Media, Mount, Read, Speeds, Spot, TapeDrive, TapeError, Written,
-};
+use capstan_address::SpoolPlan;
+use capstan_medium::tape::{DriveSession, Media, Mount, Speeds, Spot, TapeError};
+use capstan_tape::{DriveKey, Read, TapeDrive, Written};
 
 use super::WINDOW;
 use super::passed::{Passed, Shape};
-use capstan_address::SpoolPlan;
 
 /// A drive of a host with the tape in it.
 pub struct LoadedDrive {

@@ -32,8 +32,8 @@ use std::time::{Duration, Instant};
 
 use capstan_format::block::BLOCK_SIZE_MAX;
 use capstan_format::id::MediumId;
-use capstan_tape::changer::Held;
-use capstan_tape::{DriveSession, TapeError};
+use capstan_medium::tape::Held;
+use capstan_medium::tape::{DriveSession, TapeError};
 use parking_lot::Mutex;
 
 use self::doubts::Doubts;

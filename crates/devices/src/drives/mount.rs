@@ -6,15 +6,16 @@
 //! says so (`DeviceHost::done_reading`, `DeviceHost::done_writing`), and gives its drive to others.
 
 use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{AcqRel, Relaxed, Release},
-};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
+use capstan_address::{Address, LibraryName, TapeAddress};
+use capstan_engine::leaving;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
-use capstan_tape::{Changer, DriveKey, Mount, TapeDrive, TapeError, leaving};
+use capstan_medium::tape::{Mount, TapeError};
+use capstan_tape::{Changer, DriveKey, TapeDrive};
 use parking_lot::Mutex;
 
 use super::abreast::Abreast;
@@ -25,7 +26,6 @@ use super::loaded::LoadedDrive;
 use super::moves::{Another, Moves};
 use super::{Tapes, Wanted};
 use crate::state::operator::Refused;
-use capstan_address::{Address, LibraryName, TapeAddress};
 
 /// How long to wait before looking again whether a drive is free.
 const PAUSE: Duration = Duration::from_millis(2);

@@ -1,9 +1,10 @@
 //! What is known of the drives in which a tape was.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
-use capstan_tape::{DriveSession, TapeError};
+use capstan_medium::tape::{DriveSession, TapeError};
 use parking_lot::Mutex;
 
 /// A tape of this host that was not used for so long is read no more, or by nobody who cannot wait for its drive.

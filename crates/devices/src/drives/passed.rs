@@ -8,10 +8,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use capstan_tape::Spot;
+use capstan_address::SpoolPlan;
+use capstan_medium::tape::Spot;
 
 use super::nameless;
-use capstan_address::SpoolPlan;
 
 /// Bytes of blocks that are kept in memory.
 pub const WINDOW: usize = 32 << 20;

@@ -1,17 +1,16 @@
 //! Libraries and drives of a host: opened by their names, and which there are.
 
-use capstan_address::AddressError;
 use capstan_address::iscsi::Target;
+use capstan_address::{Address, AddressError, LibraryName, TapeAddress};
+use capstan_medium::DeviceError;
+use capstan_medium::tape::{DriveInfo, Media, TapeError};
 use capstan_scsi::find;
 use capstan_scsi::inquiry::Kind;
-use capstan_tape::changer::DriveInfo;
-use capstan_tape::{Changer, Media, TapeError};
+use capstan_tape::Changer;
 
 use super::DeviceHost;
-use crate::DeviceError;
 use crate::drives::fitting::{generations_of, names};
 use crate::scsi::{explain, info_of};
-use capstan_address::{Address, LibraryName, TapeAddress};
 
 impl DeviceHost {
     /// Opens a library, or a drive that stands alone, which is a library without slots.

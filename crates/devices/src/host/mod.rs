@@ -11,13 +11,14 @@ mod tapes;
 
 use std::sync::Arc;
 
+use capstan_address::{SpoolPlan, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_format::keys::Key32;
-use capstan_tape::Struck;
+use capstan_medium::DeviceError;
+use capstan_medium::error::io_error;
+use capstan_medium::tape::Struck;
 
-use crate::DeviceError;
 use crate::drives::{Tapes, nameless};
-use crate::error::io_error;
 use crate::scsi::Reconnects;
 use crate::state::HostState;
 use crate::state::ledger::{Exported, Keep, Recorded};
@@ -25,7 +26,6 @@ use crate::state::operator::OperatorRequests;
 use crate::state::queue::Queue;
 use crate::state::shared::Common;
 use crate::state::waits::Waits;
-use capstan_address::{SpoolPlan, TapeAddress};
 
 /// A device host. Clones are the same host. With the last one go the drives of all tapes that nobody has open.
 #[derive(Clone, Default)]

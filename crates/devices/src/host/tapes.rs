@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_format::id::MediumId;
-use capstan_tape::changer::Held;
-use capstan_tape::{DriveSession, TapeError};
+use capstan_medium::tape::{DriveSession, Held, TapeError};
 
 use super::DeviceHost;
 use crate::drives::loaded::LoadedDrive;
 use crate::drives::{Tape, Trial};
 use crate::state::ledger::DriveFault;
-use capstan_address::{Address, LibraryName, TapeAddress};
 
 impl DeviceHost {
     /// What lies in a library, by place, as it was at most two seconds ago.

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::DeviceError;
-use crate::host::DeviceHost;
 use capstan_address::{Address, ArrayAddress, LibraryName, TapeAddress};
+use capstan_medium::DeviceError;
+
+use crate::host::DeviceHost;
 
 /// The drives of the libraries that an array's tapes lie in.
 pub(super) struct Drives(HashMap<LibraryName, Count>);

@@ -4,15 +4,16 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use capstan_address::{Address, ArrayAddress, TapeAddress};
 use capstan_format::record::MediumHeader;
+use capstan_medium::DeviceError;
+use capstan_medium::error::io_error;
 
 use super::drives;
 use super::make::{Claims, NewId, claims, make_one};
 use crate::directory::{self, InDirectory};
-use crate::error::io_error;
 use crate::host::DeviceHost;
-use crate::{DeviceError, tape};
-use capstan_address::{Address, ArrayAddress, TapeAddress};
+use crate::tape;
 
 /// An array of which some members are still to be made.
 pub struct HalfMade(Plan);

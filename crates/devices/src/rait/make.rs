@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 
+use capstan_address::{Address, ArrayAddress, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
+use capstan_medium::DeviceError;
+use capstan_medium::error::io_error;
 
-use crate::DeviceError;
 use crate::directory::{FileDevice, InDirectory, look_in};
-use crate::error::io_error;
 use crate::host::DeviceHost;
 use crate::tape::Claim;
-use capstan_address::{Address, ArrayAddress, TapeAddress};
 
 /// Makes identities for new members.
 pub type NewId<'a> = &'a dyn Fn() -> io::Result<MediumId>;

@@ -6,11 +6,15 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use capstan_address::{Address, ArrayAddress};
 use capstan_engine::message::shell_word;
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
-use capstan_tape::TapeError;
+use capstan_medium::error::io_error;
+use capstan_medium::storage::Storage;
+use capstan_medium::tape::TapeError;
+use capstan_medium::{Device, DeviceError, HeldMedium, LostMember, OpenMedium};
 
 use super::device::RaitDevice;
 use super::drives::{self, Drives};
@@ -20,15 +24,9 @@ use super::placed::Placed;
 use super::storage::{RaitStorage, StoredMember};
 use super::unfinished;
 use crate::directory::{FileDevice, RealStorage, lock_header};
-use crate::error::io_error;
 use crate::host::DeviceHost;
-use crate::medium::OpenMedium;
-use crate::medium::held::HeldMedium;
-use crate::medium::storage::Storage;
 use crate::null::NullDevice;
 use crate::tape::TapeDevice;
-use crate::{Device, DeviceError, LostMember};
-use capstan_address::{Address, ArrayAddress};
 
 /// An array that was opened.
 pub struct Opened {
@@ -209,7 +207,7 @@ fn open_member(
     whose: Whose,
 ) -> Result<Member, DeviceError> {
     let member = |medium: OpenMedium, directories| Member {
-        storage: medium.storage.clone(),
+        storage: medium.storage().clone(),
         header: medium.header().clone(),
         directories,
         address: address.clone(),

@@ -2,21 +2,21 @@
 
 use std::io::{self, Write};
 
+use capstan_address::Address;
 use capstan_engine::buffer::Buffer;
 use capstan_format::array::stamp::{Role, Stamp};
 use capstan_format::id::SegmentNumber;
+use capstan_medium::error::io_error;
+use capstan_medium::names::{GONE_SUFFIX, segment_number};
+use capstan_medium::storage::Storage;
+use capstan_medium::{Device, DeviceError};
 
 use super::make::{NewId, is_blank_place, make_member};
 use super::open::{Opened, member_device};
 use super::storage::{ArraySegment, number_of, write_attached};
 use super::unfinished::Mark;
 use crate::directory::RealStorage;
-use crate::error::io_error;
 use crate::host::DeviceHost;
-use crate::medium::names::{GONE_SUFFIX, segment_number};
-use crate::medium::storage::Storage;
-use crate::{Device, DeviceError};
-use capstan_address::Address;
 
 /// What was written of a member.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -173,7 +173,7 @@ fn is_beside(name: &str) -> bool {
     let is_idb_backup = name.starts_with("idb-") && name.ends_with(".capstan");
     crate::directory::is_our_name(name)
         && (is_idb_backup
-            || crate::medium::held::is_lock_name(name) && !name.ends_with(".new")
+            || capstan_medium::held::is_lock_name(name) && !name.ends_with(".new")
             || segment_number(name, GONE_SUFFIX).is_some())
 }
 

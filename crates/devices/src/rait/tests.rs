@@ -8,14 +8,14 @@ use capstan_format::array::stamp::Stamp;
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, HEADER_LEN, MaHeader};
 use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber, SessionId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection, SegmentEnd, encode_record};
-use capstan_tape::TapeError;
+use capstan_medium::storage::Storage;
+use capstan_medium::tape::TapeError;
+use capstan_medium::{Device, DeviceError, LostMember};
 
 use super::device::RaitDevice;
 use super::storage::{RaitStorage, StoredMember};
 use crate::directory::FileDevice;
 use crate::directory::faulty::FaultyStorage;
-use crate::medium::storage::Storage;
-use crate::{Device, DeviceError, LostMember};
 
 const B: usize = 64 << 10;
 
@@ -509,7 +509,8 @@ fn what_too_few_members_have_is_no_segment() {
 
 #[test]
 fn a_header_is_changed_on_all_members() {
-    use crate::medium::{HEADER_NAME, OpenMedium};
+    use capstan_medium::OpenMedium;
+    use capstan_medium::names::HEADER_NAME;
     let (array, _) = made(Node::leaves("rait1", 2));
     let storage: Arc<dyn Storage> = array.storage();
     let device = FileDevice::on(storage.clone(), "array", Vec::new(), None).unwrap();

@@ -6,13 +6,13 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use capstan_format::id::MediumId;
-
-use crate::DeviceError;
-use crate::directory::{RealStorage, UNFINISHED, is_our_name};
-use crate::error::io_error;
-use crate::medium::storage::Storage;
 use capstan_address::Address;
+use capstan_format::id::MediumId;
+use capstan_medium::DeviceError;
+use capstan_medium::error::io_error;
+use capstan_medium::storage::Storage;
+
+use crate::directory::{RealStorage, UNFINISHED, is_our_name};
 
 /// Longer than any mark.
 const LONGEST: u64 = 256;

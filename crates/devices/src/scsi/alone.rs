@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError};
 use capstan_scsi::find::Found;
-use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
-use capstan_tape::{Changer, TapeDrive, TapeError};
+use capstan_tape::{Changer, TapeDrive};
 
 use super::Initiator;
 use super::changer::info_of;

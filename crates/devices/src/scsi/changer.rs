@@ -5,15 +5,17 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use capstan_engine::leaving;
+use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError};
 use capstan_scsi::element::{Element, ElementKind};
 use capstan_scsi::inquiry::Identity;
 use capstan_scsi::{self as scsi, Inventory, holders};
-use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
 use capstan_tape::lock::{Lock, Locks};
-use capstan_tape::{Changer, TapeDrive, TapeError, leaving};
+use capstan_tape::{Changer, TapeDrive};
 
 use super::drive::{Expect, ScsiDrive, eject};
 use super::errors::explain;

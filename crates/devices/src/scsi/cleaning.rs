@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use capstan_engine::leaving;
 use capstan_scsi::{Changer, Drive, Error};
-use capstan_tape::leaving;
 
 use super::Initiator;
 

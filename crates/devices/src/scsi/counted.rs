@@ -1,7 +1,8 @@
 //! What a drive counts, and what its tape's density tells of it.
 
+use capstan_medium::tape::{Counters, Media};
 use capstan_scsi::log::Statistics as Counted;
-use capstan_tape::{Counters, DriveModel, Media};
+use capstan_tape::DriveModel;
 
 /// What was counted since then. Counters that were cleared meanwhile are taken as they are.
 pub(super) fn counted_since(before: &Counted, now: &Counted) -> Counters {

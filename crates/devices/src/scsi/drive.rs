@@ -5,16 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_medium::tape::{Alert, Counters, Media, Severity, Speeds, Spot, Statistics, TapeError};
 use capstan_scsi::log::Statistics as Counted;
 use capstan_scsi::sense::Sense;
 use capstan_scsi::transport::Left;
 use capstan_scsi::{BLOCK_MAX, Drive, Error, Read as Found, Written as Came, alerts, encryption};
 use capstan_tape::lock::Lock;
-use capstan_tape::reports::Statistics;
-use capstan_tape::{
-    Alert, Counters, DriveKey, DriveModel, Media, Read, Severity, Speeds, Spot, TapeDrive,
-    TapeError, Written,
-};
+use capstan_tape::{DriveKey, DriveModel, Read, TapeDrive, Written};
 
 use super::counted::{counted_since, model_of};
 use super::errors::explain;

@@ -1,8 +1,8 @@
 //! What devices say, sorted by what can be done about it.
 
+use capstan_medium::tape::TapeError;
 use capstan_scsi::sense::{DATA_PROTECT, MEDIUM_ERROR};
 use capstan_scsi::{Error, holders};
-use capstan_tape::TapeError;
 
 /// An error of a drive or robot. `tape` is what is in it, for messages: a barcode.
 pub(crate) fn explain(error: Error, tape: &str) -> TapeError {

@@ -25,14 +25,15 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use capstan_address::iscsi::{SECRET_VARIABLE, Target};
+use capstan_medium::tape::TapeError;
 use capstan_scsi::find::{self, Found};
 use capstan_scsi::inquiry::{Identity, Kind};
 use capstan_scsi::iscsi::Iscsi;
 use capstan_scsi::patience::Again;
 use capstan_scsi::transport::Transport;
 use capstan_scsi::{Drive, Error};
+use capstan_tape::Changer;
 use capstan_tape::lock::Locks;
-use capstan_tape::{Changer, TapeError};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
@@ -70,7 +71,7 @@ impl Initiator {
 
     /// Opens a library by the name of its changer, or a drive that stands alone.
     pub fn open(self: &Arc<Self>, device: &str) -> Result<Box<dyn Changer>, TapeError> {
-        capstan_scsi::patience::ends_when(capstan_tape::leaving::has_left);
+        capstan_scsi::patience::ends_when(capstan_engine::leaving::has_left);
         let found = self.what_is(device).map_err(|e| explain(e, device))?;
         match found.kind {
             Kind::Changer => {

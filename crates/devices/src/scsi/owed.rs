@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use capstan_medium::tape::TapeError;
 use capstan_scsi::transport::Left;
 use capstan_scsi::{Drive, Error};
-use capstan_tape::TapeError;
 use capstan_tape::lock::Lock;
 use parking_lot::Mutex;
 

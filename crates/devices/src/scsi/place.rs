@@ -4,9 +4,9 @@
 //! count the begin of the tape too. The number is a hint: where the drive ends up elsewhere, or has no LOCATE, filemarks and
 //! blocks are counted.
 
+use capstan_medium::tape::Spot;
 use capstan_scsi::sense::MEDIUM_ERROR;
 use capstan_scsi::{Error, Position, Read};
-use capstan_tape::Spot;
 
 use super::drive::ScsiDrive;
 

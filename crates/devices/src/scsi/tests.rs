@@ -9,9 +9,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use capstan_medium::tape::{Counters, Spot, TapeError};
 use capstan_scsi as scsi;
 use capstan_scsi::transport::TransportError;
-use capstan_tape::{Counters, DriveKey, Read, Spot, TapeDrive, TapeError, Written};
+use capstan_tape::{DriveKey, Read, TapeDrive, Written};
 use model::{Model, Object, Positions};
 use parking_lot::Mutex;
 

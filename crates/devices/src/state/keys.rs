@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use capstan_format::id::MediumId;
 use capstan_format::keys::{Key32, drive_key};
 use capstan_format::record::MediumHeader;
-use capstan_tape::{DriveKey, TapeError};
+use capstan_medium::tape::TapeError;
+use capstan_tape::DriveKey;
 use parking_lot::Mutex;
 
 /// The contents keys of the key records, by the medium: of an array by its own.

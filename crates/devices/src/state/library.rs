@@ -1,11 +1,12 @@
 //! Libraries opened by their names.
 
+use capstan_address::LibraryName;
+use capstan_medium::tape::TapeError;
+use capstan_tape::Changer;
 use capstan_tape::vtl::library::{ByHand, Library};
-use capstan_tape::{Changer, TapeError};
 
 use super::HostState;
 use super::shared::shared;
-use capstan_address::LibraryName;
 
 impl HostState {
     /// Opens a library, or a drive that stands alone, which is a library without slots.

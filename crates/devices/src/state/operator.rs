@@ -4,11 +4,13 @@
 //! an error at once.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use capstan_engine::leaving::has_left;
 use parking_lot::Mutex;
 
 use super::waits::{self, Waits};
@@ -63,8 +65,6 @@ impl Drop for Waiting<'_> {
 fn micros(begun: Instant) -> u64 {
     u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
-
-pub use capstan_tape::leaving::{has_left, leave};
 
 /// Tapes that were asked for. They are asked for no more when this is dropped.
 #[must_use = "what is not kept is asked for no more"]

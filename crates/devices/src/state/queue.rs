@@ -4,12 +4,13 @@
 
 use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use capstan_tape::leaving::has_left;
+use capstan_engine::leaving::has_left;
 
 use super::waits::Waits;
 

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use capstan_tape::changer::{DriveInfo, Elements, Held, Place};
-use capstan_tape::{Changer, TapeDrive, TapeError};
+use capstan_address::LibraryName;
+use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError};
+use capstan_tape::{Changer, TapeDrive};
 
 use super::HostState;
 use super::queue::Queue;
-use capstan_address::LibraryName;
 
 /// What those who share libraries have in common.
 pub trait Common: Send + Sync {

@@ -8,13 +8,13 @@ use capstan_format::attachment::{Attachment, AttachmentEnd, AttachmentHeader, Co
 use capstan_format::block::MaHeader;
 use capstan_format::id::SegmentNumber;
 use capstan_format::record::MediumHeader;
-use capstan_tape::{DriveKey, Spot, TapeError};
+use capstan_medium::tape::{Spot, TapeError};
+use capstan_medium::{DeviceError, NewAttachment};
+use capstan_tape::DriveKey;
 
 use super::{catalog_file, complete, data_file};
-use crate::DeviceError;
 use crate::drives::loaded::{Found, LoadedDrive};
 use crate::drives::{LONGEST, Tape};
-use crate::medium::NewAttachment;
 
 fn at(file: u64, block: u64) -> Spot {
     Spot { file, block, object: None }
@@ -182,14 +182,14 @@ mod tests {
     use super::super::storage::TapeStorage;
     use super::super::tests::{BLOCK, address, address_of, open, write};
     use super::*;
-    use crate::Device;
     use crate::host::DeviceHost;
-    use crate::medium::OpenMedium;
-    use crate::medium::storage::Storage;
     use capstan_address::TapeAddress;
     use capstan_format::attachment::AttachmentKind;
     use capstan_format::id::{SegmentId, VersionId};
     use capstan_format::lock::VersionLock;
+    use capstan_medium::Device;
+    use capstan_medium::OpenMedium;
+    use capstan_medium::storage::Storage;
     use capstan_tape::vtl::library::Library;
 
     fn backup(id: u8, length: usize) -> NewAttachment {

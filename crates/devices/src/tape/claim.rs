@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
+use capstan_address::TapeAddress;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
-use capstan_tape::TapeError;
+use capstan_medium::DeviceError;
+use capstan_medium::tape::TapeError;
 
 use super::on_tape::refuse_used_but;
 use super::writer::write_header;
-use crate::DeviceError;
 use crate::drives::Tape;
 use crate::host::DeviceHost;
-use capstan_address::TapeAddress;
 
 /// A tape on which nothing is that must stay; nobody else gets it.
 pub(crate) struct Claim(Arc<Tape>);
@@ -52,10 +52,10 @@ impl Drop for Claim {
 mod tests {
     use super::super::tests::{address, open, plain_header, write};
     use super::*;
-    use crate::Device;
     use crate::rait::make::make;
     use capstan_address::Address;
     use capstan_address::ArrayAddress;
+    use capstan_medium::Device;
     use capstan_tape::vtl::library::{Design, Library};
 
     /// A library of three drives and so many tapes.

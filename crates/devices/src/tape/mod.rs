@@ -33,7 +33,7 @@ pub(crate) use writer::check_encrypts;
 use std::io;
 
 use capstan_format::id::SegmentNumber;
-use capstan_tape::TapeError;
+use capstan_medium::tape::TapeError;
 
 /// The tape file with a segment's header and data.
 fn data_file(number: SegmentNumber) -> u64 {

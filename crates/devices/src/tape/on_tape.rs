@@ -1,16 +1,16 @@
 //! What is on a tape, looked at before anything is written to it.
 
+use capstan_address::TapeAddress;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
-use capstan_tape::TapeError;
+use capstan_medium::DeviceError;
+use capstan_medium::medium::member_alone;
+use capstan_medium::tape::TapeError;
 
 use super::seems::seems;
 use super::storage::{TapeStorage, open_member};
-use crate::DeviceError;
 use crate::drives::Tape;
 use crate::host::DeviceHost;
-use crate::medium::member_alone;
-use capstan_address::TapeAddress;
 
 /// Whether nothing was ever written to a tape.
 pub(crate) fn is_blank(host: &DeviceHost, address: &TapeAddress) -> Result<bool, DeviceError> {

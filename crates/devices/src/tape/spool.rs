@@ -14,17 +14,17 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use capstan_address::SpoolPlan;
 use capstan_engine::buffer::Buffer;
 use capstan_engine::threads;
 use capstan_format::crc::crc32c;
 use capstan_format::id::SegmentNumber;
-use capstan_tape::{DriveSession, Speeds};
+use capstan_medium::tape::{DriveSession, Speeds};
+use capstan_medium::{Device, DeviceError};
 use parking_lot::{Condvar, Mutex};
 
 use super::writer::TapeDevice;
 use crate::drives::nameless;
-use crate::{Device, DeviceError};
-use capstan_address::SpoolPlan;
 
 /// The share of the spool at which the tape is started.
 const HIGH: f64 = 0.8;

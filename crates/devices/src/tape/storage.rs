@@ -2,29 +2,30 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
+use capstan_address::TapeAddress;
 use capstan_format::array::ArrayPlace;
 use capstan_format::attachment::Attachment;
 use capstan_format::block::{BLOCK_ALIGN, BlockKind, HEADER_LEN, MaHeader};
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
-use capstan_tape::{DriveKey, Spot, TapeError};
+use capstan_medium::ends::blocks_on;
+use capstan_medium::error::io_error;
+use capstan_medium::names::{HEADER_NAME, SUFFIX, segment_name, segment_number};
+use capstan_medium::storage::{ReadFile, Recorded, Storage, WriteFile};
+use capstan_medium::tape::{Spot, TapeError};
+use capstan_medium::{DeviceError, NewAttachment, OpenMedium};
+use capstan_tape::DriveKey;
 use parking_lot::Mutex;
 
 use super::{attachment, catalog_file, complete, data_file, failed};
-use crate::DeviceError;
 use crate::drives::loaded::Found;
 use crate::drives::passed::Shape;
 use crate::drives::{HEADER_FILE, LONGEST, Tape, WINDOW, Wanted};
-use crate::error::io_error;
 use crate::host::DeviceHost;
-use crate::medium::ends::blocks_on;
-use crate::medium::names::{SUFFIX, segment_name, segment_number};
-use crate::medium::storage::{ReadFile, Recorded, Storage, WriteFile};
-use crate::medium::{HEADER_NAME, NewAttachment, OpenMedium};
-use capstan_address::TapeAddress;
 
 /// The most that the catalog of a segment can be: what is more is none of ours.
 const CATALOG_MAX: usize = 256 << 20;

@@ -4,25 +4,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_address::{Address, SpoolPlan, TapeAddress};
 use capstan_format::block::{BlockKind, MaHeader};
 use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber};
 use capstan_format::keys::{Key32, drive_key};
 use capstan_format::record::{FEATURE_DRIVE_KEY, FORMAT_VERSION, MediumHeader, Protection};
-use capstan_tape::changer::{Changer, Place};
-use capstan_tape::reports::Statistics;
+use capstan_medium::Device;
+use capstan_medium::names::{SUFFIX, segment_name};
+use capstan_medium::storage::{Recorded, Storage};
+use capstan_medium::tape::{Place, Spot, Statistics, TapeError};
 use capstan_tape::vtl::library::{Design, Library};
-use capstan_tape::{DriveKey, Read, Spot, TapeDrive, TapeError, Written};
+use capstan_tape::{Changer, DriveKey, Read, TapeDrive, Written};
 use parking_lot::Mutex;
 
 use super::storage::TapeStorage;
 use super::writer::TapeDevice;
-use crate::Device;
 use crate::drives::Tape;
 use crate::drives::loaded::{Found, LoadedDrive};
 use crate::host::DeviceHost;
-use crate::medium::names::{SUFFIX, segment_name};
-use crate::medium::storage::{Recorded, Storage};
-use capstan_address::{Address, SpoolPlan, TapeAddress};
 
 pub(super) const BLOCK: usize = 64 << 10;
 /// More than what passed by last.

@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use capstan_address::TapeAddress;
 use capstan_format::block::BlockKind;
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, encode_record};
-use capstan_tape::{DriveKey, DriveSession, Speeds, Spot, TapeError, Written};
+use capstan_medium::medium::member_alone;
+use capstan_medium::tape::{DriveSession, Speeds, Spot, TapeError};
+use capstan_medium::{Device, DeviceError, OpenMedium};
+use capstan_tape::{DriveKey, Written};
 
 use super::storage::{TapeStorage, header_lost};
 use super::{catalog_file, complete, data_file};
 use crate::drives::{HEADER_FILE, Tape};
 use crate::host::DeviceHost;
-use crate::medium::{OpenMedium, member_alone};
-use crate::{Device, DeviceError};
-use capstan_address::TapeAddress;
 
 /// A tape that is written.
 pub struct TapeDevice {
@@ -85,7 +86,8 @@ impl TapeDevice {
         let _ = storage.header();
         let end = tape.with(|loaded| loaded.end())?;
         if (end.file, end.block) == (0, 0) {
-            let header = new().map_err(crate::error::io_error("make a new medium on", &name))?;
+            let header =
+                new().map_err(capstan_medium::error::io_error("make a new medium on", &name))?;
             write_header(tape, &header)?;
         }
         let medium = OpenMedium::member_on(storage, &name).map_err(|e| match e {

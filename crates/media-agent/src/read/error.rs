@@ -1,9 +1,9 @@
 //! Why something of a segment cannot be read.
 
-use capstan_devices::DeviceError;
 use capstan_format::FormatError;
 use capstan_format::id::SegmentId;
-use capstan_tape::TapeError;
+use capstan_medium::DeviceError;
+use capstan_medium::tape::TapeError;
 
 /// Why something of a segment cannot be read.
 #[derive(Debug, thiserror::Error)]

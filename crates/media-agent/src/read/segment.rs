@@ -2,14 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use capstan_devices::medium::OpenMedium;
-use capstan_devices::medium::storage::ReadFile;
 use capstan_format::FormatError;
 use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, MaHeader};
+use capstan_format::catalog::Contents;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_format::record::{SegmentEnd, SegmentHeader, decode_record};
-
-use capstan_format::catalog::Contents;
+use capstan_medium::OpenMedium;
+use capstan_medium::storage::ReadFile;
 
 use crate::read::error::ReadError;
 

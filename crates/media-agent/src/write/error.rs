@@ -1,9 +1,9 @@
 //! Why a session's writing ended early.
 
-use capstan_devices::DeviceError;
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
 use capstan_format::id::MediumId;
+use capstan_medium::DeviceError;
 
 /// Why a session's writing ended early.
 #[derive(Debug, thiserror::Error)]

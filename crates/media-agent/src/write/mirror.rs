@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use capstan_devices::{Device, LostMember};
 use capstan_engine::threads;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::{Follows, MediumHeader};
-use capstan_tape::DriveSession;
+use capstan_medium::tape::DriveSession;
+use capstan_medium::{Device, LostMember};
 use parking_lot::Mutex;
 
 use crate::write::committed::Committed;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use capstan_devices::Device;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::link::{BlockPort, FilledBlock, Grant, LinkClosed, SegmentOrdinal};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::queue::{Queue, Taken};
-use capstan_engine::threads::{self};
+use capstan_engine::threads;
 use capstan_format::id::StreamId;
 use capstan_format::record::SessionEnds;
+use capstan_medium::Device;
 use parking_lot::Mutex;
 
 use crate::write::circulation::Circulation;

@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use capstan_devices::directory::FileDevice;
 use capstan_devices::directory::faulty::FaultyStorage;
-use capstan_devices::medium::OpenMedium;
-use capstan_devices::{Device, DeviceError};
 use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::stream::choice::{CompressionChoice, Ladder};
 use capstan_disk_agent::stream::{Sealers, StreamOptions, StreamWriter};
@@ -33,6 +31,7 @@ use capstan_media_agent::read::segment::SegmentReader;
 use capstan_media_agent::write::committed::{OnCommit, Written};
 use capstan_media_agent::write::options::WriterOptions;
 use capstan_media_agent::write::writer::Writer;
+use capstan_medium::{Device, DeviceError, OpenMedium};
 use capstan_wire::compression::Compression;
 
 /// A small generator of numbers (SplitMix64), so that a case is its seed.

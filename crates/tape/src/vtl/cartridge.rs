@@ -10,14 +10,13 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use capstan_medium::tape::error::{damaged, failed};
+use capstan_medium::tape::{Media, TapeError};
 use serde::{Deserialize, Serialize};
 
 use crate::drive::Read;
 use crate::encryption::{DriveKey, OVERHEAD, open, seal};
-use crate::error::{TapeError, damaged, failed};
-use crate::generation::Media;
-use crate::vtl::small_file;
-use crate::vtl::small_file::write_whole;
+use crate::vtl::small_file::{self, write_whole};
 
 const MAGIC: &[u8; 16] = b"capstan vtape 1\n";
 const RECORD: u64 = 8;

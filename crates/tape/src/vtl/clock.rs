@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use capstan_engine::leaving;
 use parking_lot::Mutex;
-
-use crate::leaving;
 
 /// A clock; seconds since it was made.
 #[derive(Debug)]

@@ -5,9 +5,10 @@
 //! speeds the drive changes to and fro and never stops. A host that is slower than the lowest speed lets the buffer run
 //! empty: the tape stops, is moved back, and starts again when the buffer is half full. That is a backhitch.
 
+use capstan_medium::tape::Statistics;
+use capstan_medium::tape::speeds::SETTLE_S;
+
 use crate::model::DriveModel;
-use crate::reports::Statistics;
-use crate::speeds::SETTLE_S;
 
 /// How often the speed is chosen anew, in seconds: an estimate.
 const REVIEW_S: f64 = 0.25;

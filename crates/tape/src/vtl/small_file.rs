@@ -6,8 +6,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use capstan_engine::{durable, regular};
-
-use crate::error::{TapeError, damaged, failed};
+use capstan_medium::tape::TapeError;
+use capstan_medium::tape::error::{damaged, failed};
 
 /// The longest that is read, bytes. The inventory of a library with the most tapes, 10,000, takes some 2 MB.
 const SIZE_MAX: u64 = 16 << 20;

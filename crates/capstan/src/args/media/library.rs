@@ -2,7 +2,7 @@
 
 use capstan_address::LibraryName;
 use capstan_cell::library::TapeName;
-use capstan_tape::changer::Place;
+use capstan_medium::tape::Place;
 use clap::{Args, Subcommand};
 
 const AFTER: &str = "\

@@ -9,7 +9,7 @@ mod view;
 use std::fmt::Write as _;
 
 use capstan_cell::report::DrillReport;
-use capstan_tape::Struck;
+use capstan_medium::tape::Struck;
 use jiff::Timestamp;
 
 pub use self::view::View;

@@ -2,7 +2,7 @@
 
 use capstan_cell::Pick;
 use capstan_cell::report::{DrillReport, DriveReport, Report, Staged};
-use capstan_tape::Struck;
+use capstan_medium::tape::Struck;
 use serde::Deserialize;
 
 use crate::exit::{FAILED, Failure};

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, SeenTape};
+use capstan_medium::tape::{Held, Place};
 use capstan_tape::Changer;
-use capstan_tape::changer::{Held, Place};
 
 use super::{
     Moved, TapeName, at, by_places, called, carry, find, free_slot, no_room, of_tape, open, refused,

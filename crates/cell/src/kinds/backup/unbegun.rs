@@ -2,18 +2,17 @@
 
 use std::path::PathBuf;
 
-use capstan_devices::operator;
 use capstan_disk_agent::backup::roots;
+use capstan_engine::leaving;
 use capstan_format::id::{ObjectId, SessionId};
 use capstan_idb::{Object, Refused, Session, Status, Totals};
 
+use super::devices_of;
 use crate::Cell;
 use crate::error::Result;
 use crate::report::Report;
 use crate::request::{BackupRequest, Source};
 use crate::session::now_us;
-
-use super::devices_of;
 
 impl Cell {
     /// Records a backup that was refused before it was a session, with what its report says, and gives the report the id.
@@ -37,7 +36,7 @@ impl Cell {
             Some(object) if self.idb.is_in_use(object.id)? => return Ok(()),
             Some(object) => object.id,
             None if name.is_empty() => return Ok(()),
-            None if operator::has_left() => return Ok(()),
+            None if leaving::has_left() => return Ok(()),
             None if !becomes_known => {
                 return self.record_refused(Refused::Backup, name, code, &reason(report));
             }
@@ -62,7 +61,7 @@ impl Cell {
         let json = serde_json::to_string(&report).unwrap_or_default();
         self.idb.end_session(id, Status::Failed, ended_us, &Totals::default(), &json, None)?;
         // Somebody ended what waited: that is no refusal.
-        if operator::has_left() {
+        if leaving::has_left() {
             return Ok(());
         }
         self.record_refused(Refused::Backup, &report.name, code, &reason(report))

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use capstan_address::LibraryName;
@@ -26,7 +27,7 @@ use capstan_media_agent::write::error::WriteError;
 use capstan_media_agent::write::mirror::Member;
 use capstan_media_agent::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
 use capstan_media_agent::write::writer::{Writer, default_buffers};
-use capstan_tape::DriveSession;
+use capstan_medium::tape::DriveSession;
 use capstan_wire::compression::Compression;
 use parking_lot::Mutex;
 

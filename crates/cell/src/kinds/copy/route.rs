@@ -11,7 +11,7 @@ use capstan_format::id::MediumId;
 use capstan_format::record::{Follows, MediumHeader};
 use capstan_idb::{LogLevel, Version};
 use capstan_media_agent::write::mirror::Member;
-use capstan_tape::DriveSession;
+use capstan_medium::tape::DriveSession;
 
 use super::run::{CopyRun, add_ends, is_to_copy, lacking};
 use crate::Cell;

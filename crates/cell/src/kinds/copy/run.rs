@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::places::SegmentPlace;
@@ -15,7 +16,7 @@ use capstan_media_agent::transfer::Transfer;
 use capstan_media_agent::write::committed::{Committed, Written};
 use capstan_media_agent::write::error::WriteError;
 use capstan_media_agent::write::mirror::Member;
-use capstan_tape::DriveSession;
+use capstan_medium::tape::DriveSession;
 
 use super::segment::Copier;
 use crate::Cell;

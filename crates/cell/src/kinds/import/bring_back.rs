@@ -5,11 +5,11 @@
 use std::collections::{HashMap, HashSet};
 
 use capstan_catalog::version::chain;
-use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentNumber, StreamId, VersionId};
 use capstan_idb::Status;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_medium::OpenMedium;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

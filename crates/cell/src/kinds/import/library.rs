@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::VersionId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Status;
+use capstan_medium::DeviceError;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};

@@ -13,12 +13,12 @@ mod sessions;
 use std::collections::{BTreeMap, HashSet};
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::medium::{FoundLock, OpenMedium};
 use capstan_devices::rait::placed::Placed;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{SegmentNumber, VersionId};
 use capstan_format::record::Follows;
 use capstan_idb::{Medium, Status};
+use capstan_medium::{FoundLock, OpenMedium};
 
 use crate::Cell;
 use crate::error::Result;

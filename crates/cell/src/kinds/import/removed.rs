@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use capstan_devices::medium::OpenMedium;
 use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
 use capstan_idb::IdbError;
+use capstan_medium::OpenMedium;
 
 use crate::Cell;
 use crate::error::Result;

@@ -3,7 +3,6 @@
 use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_format::catalog::{Contents, rebuild};
 use capstan_format::id::SegmentNumber;
@@ -12,6 +11,7 @@ use capstan_format::record::{SegmentHeader, SessionLabel};
 use capstan_idb::{Segment, Status, StreamPart};
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_medium::OpenMedium;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use capstan_devices::medium::FoundLock;
 use capstan_format::id::MediumId;
 use capstan_idb::PruneRow;
+use capstan_medium::FoundLock;
 
 use super::chains::plan::Bases;
 use super::decide::Decision;

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use capstan_devices::medium::HeldMedium;
 use capstan_format::id::{MediumId, SegmentId, VersionId};
 use capstan_idb::Forgotten;
+use capstan_medium::HeldMedium;
 
 use crate::Cell;
 use crate::error::Result;

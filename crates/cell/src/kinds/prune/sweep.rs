@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use capstan_devices::medium::{FoundLock, HeldMedium, OpenMedium};
 use capstan_engine::message::Code;
 use capstan_engine::threads::beside;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{ExpiredSegment, PruneRow};
+use capstan_medium::{FoundLock, HeldMedium, OpenMedium};
 
 use super::Sizes;
 use super::chains::kept_copies::KeptCopies;

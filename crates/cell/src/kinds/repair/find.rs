@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::places::SegmentPlace;
-use capstan_devices::medium::OpenMedium;
 use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
@@ -14,6 +13,7 @@ use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
 use capstan_media_agent::serve::Opened;
+use capstan_medium::OpenMedium;
 
 use super::Repair;
 use super::unneeded::Unneeded;

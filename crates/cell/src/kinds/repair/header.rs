@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use capstan_address::Address;
 use capstan_devices::directory::{LostHeader, lost_header, medium_of, rewrite_header};
-use capstan_devices::medium::HEADER_NAME;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::record::{MediumHeader, Protection};
 use capstan_idb::{Medium, Status};
+use capstan_medium::names::HEADER_NAME;
 
 use super::{REPAIR, RepairRequest, close, refuse_itself, report_of};
 use crate::Cell;

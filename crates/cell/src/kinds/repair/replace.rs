@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::keys::VersionKeys;
-use capstan_devices::medium::OpenMedium;
 use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
@@ -13,6 +12,7 @@ use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_idb::ExpiredSegment;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_medium::OpenMedium;
 
 use super::find::{Broken, Found, data_of};
 use super::{Outcome, Repair, full_way};

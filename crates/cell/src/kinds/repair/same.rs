@@ -2,7 +2,7 @@
 //! and what lies there an older state of it, or a copy: what the medium has would be missed there, and written to the wrong disk.
 
 use capstan_address::Address;
-use capstan_devices::medium::OpenMedium;
+use capstan_medium::OpenMedium;
 
 use crate::Cell;
 use crate::error::Result;

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_idb::{ExpiredSegment, Segment};
 use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_medium::OpenMedium;
 
 use super::Repair;
 use crate::Cell;

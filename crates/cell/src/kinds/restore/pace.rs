@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use capstan_devices::host::DeviceHost;
 use capstan_format::id::{MediumId, SegmentNumber};
-use capstan_tape::DriveSession;
+use capstan_medium::tape::DriveSession;
 use parking_lot::{Condvar, Mutex};
 
 /// Where restores are that go together.

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::places::SegmentPlace;
-use capstan_devices::medium::OpenMedium;
 use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
@@ -13,6 +12,7 @@ use capstan_format::id::{MediumId, SegmentId, VersionId};
 use capstan_idb::Version;
 use capstan_media_agent::read::scan::{Scan, scan};
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_medium::OpenMedium;
 
 use super::Reasons;
 use super::source::Sources;

@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_devices::medium::HeldMedium;
 use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 use capstan_idb::ExpiredSegment;
+use capstan_medium::HeldMedium;
 
 use super::candidates::{Candidate, Owned};
 use super::source::{Source, Sources};

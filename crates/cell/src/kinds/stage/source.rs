@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use capstan_devices::medium::{FoundLock, OpenMedium};
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_idb::Medium;
+use capstan_medium::{FoundLock, OpenMedium};
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};

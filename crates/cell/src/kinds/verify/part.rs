@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_format::keys::KeyRecord;
+use capstan_medium::OpenMedium;
 
 use crate::error::{CellError, Result};
 use crate::keys::records::key_records;

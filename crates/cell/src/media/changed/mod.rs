@@ -14,11 +14,10 @@ use std::fmt;
 use std::io::ErrorKind;
 
 use capstan_address::Address;
-use capstan_devices::DeviceError;
-use capstan_devices::medium::OpenMedium;
 use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_format::record::RECORD_MAX;
 use capstan_idb::{Medium, Segment};
+use capstan_medium::{DeviceError, OpenMedium};
 
 use crate::Cell;
 use crate::error::{CellError, Result};

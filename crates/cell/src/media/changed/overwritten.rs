@@ -4,12 +4,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_format::FormatError;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
-use capstan_tape::TapeError;
+use capstan_medium::DeviceError;
+use capstan_medium::tape::TapeError;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};

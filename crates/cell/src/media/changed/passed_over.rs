@@ -1,8 +1,8 @@
 //! What a session says of media that it passed over.
 
-use capstan_devices::DeviceError;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
+use capstan_medium::DeviceError;
 
 use crate::Cell;
 use crate::error::{CellError, chain};

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use capstan_address::Address;
-use capstan_devices::medium::{HeldMedium, OpenMedium};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{IdbError, Medium};
+use capstan_medium::{HeldMedium, OpenMedium};
 
 use crate::Cell;
 use crate::error::{CellError, Result};

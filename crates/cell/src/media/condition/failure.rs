@@ -1,8 +1,9 @@
 //! What a failure to write means for the medium that was written.
 
-use capstan_devices::{DeviceError, operator};
+use capstan_engine::leaving;
 use capstan_format::id::MediumId;
 use capstan_media_agent::write::error::WriteError;
+use capstan_medium::DeviceError;
 
 use crate::Cell;
 use crate::error::Result;
@@ -64,7 +65,7 @@ impl Cell {
                 Ok(self.idb.set_medium_full(medium, now_us())?)
             }
             // A drive that was left at work, as the session was told to end, says nothing of the tape either.
-            WriteFailure::Medium if operator::has_left() => Ok(()),
+            WriteFailure::Medium if leaving::has_left() => Ok(()),
             WriteFailure::Medium => self.note_unwritten(medium),
             _ => Ok(()),
         }
@@ -74,7 +75,7 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capstan_tape::TapeError;
+    use capstan_medium::tape::TapeError;
     use rustix::io::Errno;
 
     fn of(e: DeviceError) -> WriteFailure {

@@ -3,17 +3,16 @@
 use std::collections::{HashMap, HashSet};
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_devices::host::DeviceHost;
-use capstan_devices::medium::OpenMedium;
-use capstan_devices::os_errors::is_far;
 use capstan_engine::frames::Place;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_idb::Idb;
 use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::segment::SegmentReader;
-use capstan_tape::TapeError;
+use capstan_medium::os_errors::is_far;
+use capstan_medium::tape::TapeError;
+use capstan_medium::{DeviceError, OpenMedium};
 use parking_lot::Mutex;
 
 use crate::Cell;

@@ -1,9 +1,9 @@
 //! Known media where they were last seen: to read, or held for changes.
 
 use capstan_address::Address;
-use capstan_devices::medium::{HeldMedium, OpenMedium};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
+use capstan_medium::{HeldMedium, OpenMedium};
 
 use crate::Cell;
 use crate::error::{CellError, Result};

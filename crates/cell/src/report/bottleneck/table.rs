@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes, Watch};
-use capstan_tape::reports::Statistics;
+use capstan_medium::tape::{Counters, DriveSession, Statistics};
+use capstan_tape::DriveModel;
 use capstan_tape::vtl::mechanics::Mechanics;
-use capstan_tape::{Counters, DriveModel, DriveSession};
 
 use super::Bottleneck;
 use crate::report::DriveReport;

@@ -3,7 +3,7 @@
 use capstan_devices::host::DeviceHost;
 use capstan_devices::queue::Wait;
 use capstan_format::id::MediumId;
-use capstan_tape::TapeError;
+use capstan_medium::tape::TapeError;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

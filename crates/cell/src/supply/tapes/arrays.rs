@@ -7,14 +7,13 @@
 use std::collections::{HashMap, VecDeque};
 
 use capstan_address::{Address, ArrayAddress, LibraryName, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_devices::host::DeviceHost;
-use capstan_devices::medium::HeldMedium;
 use capstan_devices::rait::{drives, make};
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_media_agent::write::mirror::Member;
+use capstan_medium::{DeviceError, HeldMedium};
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;

@@ -1,20 +1,19 @@
 //! Tapes of drives that stand alone: looked at before they are written, and asked for where they will not do.
 
 use capstan_address::{Address, LibraryName, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_devices::operator::Refused;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
-use capstan_tape::TapeError;
+use capstan_medium::DeviceError;
+use capstan_medium::tape::TapeError;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{CellError, Result, chain};
 use crate::media::shown;
 use crate::request::Turn;
-use crate::supply::pools::queue::OUT_OF_REACH;
-use crate::supply::pools::queue::Queue;
+use crate::supply::pools::queue::{OUT_OF_REACH, Queue};
 use crate::supply::pools::usable::unusable;
 use crate::supply::unfit::{PassedOver, why_passed};
 

@@ -13,7 +13,6 @@ pub(crate) mod seen;
 use std::collections::HashMap;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_devices::host::DeviceHost;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
@@ -21,8 +20,8 @@ use capstan_idb::{Medium, TapeIs};
 use capstan_media_agent::write::error::WriteError;
 use capstan_media_agent::write::mirror::{LostMirror, LostPart, Member};
 use capstan_media_agent::write::options::OnMedia;
-use capstan_tape::Media;
-use capstan_tape::changer::Held;
+use capstan_medium::DeviceError;
+use capstan_medium::tape::{Held, Media};
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;

@@ -184,7 +184,7 @@ impl Cell {
         let held = self
             .devices
             .inventory(&library.resolved().library)
-            .map_err(capstan_devices::DeviceError::from)?;
+            .map_err(capstan_medium::DeviceError::from)?;
         let mut known: Vec<Candidate> =
             self.tapes_in_order(&library.resolved(), ByDrive::default())?;
         let (mut matched, mut failed) = (0, 0);

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use capstan_address::Address;
-use capstan_devices::LostMember as Lost;
 use capstan_devices::rait::open::{KnownMembers, Opened};
 use capstan_engine::message::shell_word;
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_idb::{LostMember, Medium};
+use capstan_medium::LostMember as Lost;
 
 use crate::Cell;
 use crate::error::Result;

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use capstan_address::{Address, ArrayAddress, TapeAddress};
 use capstan_devices::host::DeviceHost;
-use capstan_devices::medium::OpenMedium;
 use capstan_devices::rait::half_made;
 use capstan_devices::rait::open::{self as arrays, Opened};
 use capstan_devices::rait::rebuild::{self, Rebuilt};
@@ -16,6 +15,7 @@ use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
 use capstan_idb::{LostMember, Medium};
+use capstan_medium::OpenMedium;
 
 use self::members::since_known;
 use crate::Cell;

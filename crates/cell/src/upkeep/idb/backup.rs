@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use capstan_address::Address;
 use capstan_devices::directory::{header_in, write_idb_backup};
-use capstan_devices::medium::HEADER_NAME;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::idb_backup::{IdbBackupHead, seal_idb_backup};
 use capstan_format::keys::{
     Cipher, KeyRecord, KeyRing, LockBy, NewLock, RecoveryCode, Scope, SessionKeys,
 };
+use capstan_medium::names::HEADER_NAME;
 use zeroize::Zeroizing;
 
 use crate::Cell;

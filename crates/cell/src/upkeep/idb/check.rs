@@ -5,12 +5,12 @@ use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_address::Address;
-use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::shell_word;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{Dangling, LogLevel, Medium, Segment};
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_medium::OpenMedium;
 
 use crate::Cell;
 use crate::error::{Result, chain};

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_engine::regular;
 use capstan_format::attachment::Attachment;
 use capstan_format::idb_backup::{IdbManifest, open_idb_backup, read_idb_head};
 use capstan_format::keys::KeyRecord;
+use capstan_medium::OpenMedium;
 
 use crate::error::{CellError, Result, chain};
 use crate::keys::keyring::{self, Secrets};

@@ -4,12 +4,12 @@ use std::io::BufReader;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::places::SegmentPlace;
-use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_format::catalog::{Contents, rebuild};
 use capstan_format::id::SegmentId;
 use capstan_media_agent::read::scan::scan_of;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_medium::OpenMedium;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};

@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 
 use capstan_address::Address;
-use capstan_devices::DeviceError;
 use capstan_devices::host::DeviceHost;
-use capstan_devices::medium::OpenMedium;
 use capstan_devices::rait::find::{FoundTape, arrays_of};
 use capstan_engine::message::Code;
 use capstan_format::attachment::AttachmentKind;
 use capstan_format::id::CellId;
+use capstan_medium::{DeviceError, OpenMedium};
 use parking_lot::Mutex;
 
 use super::found::{Found, Opened, Place, newest};

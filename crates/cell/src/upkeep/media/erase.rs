@@ -1,10 +1,10 @@
 //! Erasing a medium: what was on it cannot be read by the usual means any more, and its device is blank.
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_devices::open::Writable;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
+use capstan_medium::DeviceError;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

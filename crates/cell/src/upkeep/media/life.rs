@@ -1,13 +1,12 @@
 //! What an administrator does with media: makes them, names them, gives them away, gives up what they hold.
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::DeviceError;
-use capstan_devices::medium::{FoundLock, OpenMedium};
 use capstan_devices::open::Writable;
 use capstan_engine::message::shell_word;
 use capstan_format::id::VersionId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Medium, RotationSet, Status, Version};
+use capstan_medium::{DeviceError, FoundLock, OpenMedium};
 
 use crate::Cell;
 use crate::error::{CellError, Result};

@@ -12,7 +12,7 @@ use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_devices::host::DeviceHost;
 use capstan_format::id::VersionId;
 use capstan_idb::{Medium, Pool};
-use capstan_tape::changer::Place;
+use capstan_medium::tape::Place;
 use jiff::civil::Date;
 
 use crate::Cell;

@@ -1,7 +1,9 @@
-use super::*;
-use capstan_tape::changer::{DriveInfo, Elements};
-use capstan_tape::vtl::library::{Design, Library};
 use std::sync::LazyLock;
+
+use capstan_medium::tape::{DriveInfo, Elements};
+use capstan_tape::vtl::library::{Design, Library};
+
+use super::*;
 
 /// A library in which another process once puts another tape into the drive, before that is opened; and whose drives call
 /// themselves so.

@@ -1,17 +1,17 @@
 //! A member that is written to: a thread of its own, with a short queue before it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use capstan_engine::buffer::Buffer;
 use capstan_engine::threads::{self, NoThread};
 use capstan_format::id::SegmentNumber;
-use capstan_tape::DriveSession;
+use capstan_medium::tape::DriveSession;
+use capstan_medium::{Device, DeviceError};
 use parking_lot::Mutex;
-
-use crate::{Device, DeviceError};
 
 /// Bytes that wait before a member, about; at least two blocks.
 const QUEUE_BYTES: usize = 2 << 20;

@@ -13,11 +13,11 @@ use capstan_format::array::stamp::{Role, Stamp};
 use capstan_format::array::{Layout, Level};
 use capstan_format::block::{BlockKind, HEADER_LEN, MaHeader};
 use capstan_format::id::SegmentNumber;
-use capstan_tape::{DriveSession, Speeds, TapeError};
+use capstan_medium::device::LostMembers;
+use capstan_medium::tape::{DriveSession, Speeds, TapeError};
+use capstan_medium::{Device, DeviceError, LostMember};
 
 use self::member::{Member, Order, Piece, Pool};
-use crate::medium::device::LostMembers;
-use crate::{Device, DeviceError, LostMember};
 
 /// An array of devices, to write.
 pub struct RaitDevice {

@@ -5,10 +5,9 @@ use std::io;
 use capstan_format::attachment::{Attachment, AttachmentHeader};
 use capstan_format::id::SegmentNumber;
 use capstan_format::record::MediumHeader;
+use capstan_medium::{Device, DeviceError, NewAttachment};
 
 use super::StoredMember;
-use crate::medium::NewAttachment;
-use crate::{Device, DeviceError};
 
 /// What has that number, if it is an attachment on any of these members.
 pub(super) fn find(

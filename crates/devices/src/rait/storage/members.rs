@@ -7,14 +7,13 @@ use std::sync::Arc;
 use capstan_format::array::{Layout, RebuiltMember};
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
-use capstan_tape::TapeError;
+use capstan_medium::device::LostMembers;
+use capstan_medium::error::io_error;
+use capstan_medium::names::{SUFFIX, segment_number};
+use capstan_medium::storage::Storage;
+use capstan_medium::tape::TapeError;
+use capstan_medium::{DeviceError, LostMember};
 use parking_lot::Mutex;
-
-use crate::error::io_error;
-use crate::medium::device::LostMembers;
-use crate::medium::names::{SUFFIX, segment_number};
-use crate::medium::storage::Storage;
-use crate::{DeviceError, LostMember};
 
 /// A member that was opened.
 #[derive(Clone)]

@@ -27,13 +27,14 @@ use capstan_format::record::{MediumHeader, decode_record};
 use parking_lot::Mutex;
 
 use self::members::State;
-use crate::medium::device::LostMembers;
-use crate::medium::header::header_block;
-use crate::medium::held::LOCK_SUFFIX;
-use crate::medium::names::{HEADER_TEMPORARY, SUFFIX, segment_number};
-use crate::medium::storage::{ReadFile, SegmentSize, Storage, WriteFile};
-use crate::medium::{HEADER_NAME, NewAttachment};
-use crate::{DeviceError, LostMember};
+use capstan_medium::NewAttachment;
+use capstan_medium::device::LostMembers;
+use capstan_medium::header::header_block;
+use capstan_medium::held::LOCK_SUFFIX;
+use capstan_medium::names::HEADER_NAME;
+use capstan_medium::names::{HEADER_TEMPORARY, SUFFIX, segment_number};
+use capstan_medium::storage::{ReadFile, SegmentSize, Storage, WriteFile};
+use capstan_medium::{DeviceError, LostMember};
 
 /// What there is of an array, to read.
 pub struct RaitStorage {

@@ -1,6 +1,7 @@
 //! The blocks of a segment, one after the other: also those of which the media agent's header is damaged.
 
 use capstan_engine::buffer::Buffer;
+use capstan_engine::leaving;
 use capstan_format::FormatError;
 use capstan_format::block::{
     BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, DaHeader, MaHeader, NO_FRAME, PAYLOAD_AT,
@@ -9,7 +10,6 @@ use capstan_format::bytes::is_zero;
 use capstan_format::catalog::catalog_stream;
 use capstan_format::id::BlockIndex;
 use capstan_format::record::{RECORD_MAX, SegmentEnd, SegmentHeader, decode_record};
-use capstan_tape::leaving;
 
 use crate::read::error::ReadError;
 use crate::read::scan::Scanner;

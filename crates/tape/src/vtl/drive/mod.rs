@@ -5,14 +5,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use capstan_medium::tape::error::failed;
+use capstan_medium::tape::generation::of_drive;
+use capstan_medium::tape::speeds::SETTLE_S;
+use capstan_medium::tape::{Alert, Counters, Media, Severity, Speeds, Spot, Statistics, TapeError};
+
 use crate::drive::{Read, TapeDrive, Written};
 use crate::encryption::DriveKey;
-use crate::error::{TapeError, failed};
-use crate::generation::{Media, of_drive};
 use crate::model::DriveModel;
-use crate::reports::{Alert, Counters, Severity, Statistics};
-use crate::speeds::{SETTLE_S, Speeds};
-use crate::spot::Spot;
 use crate::vtl::cartridge::Cartridge;
 use crate::vtl::clock::Clock;
 use crate::vtl::faults::{Account, Fault, Faults, Operation, StruckLog};

@@ -7,12 +7,12 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use capstan_medium::tape::TapeError;
+use capstan_medium::tape::error::{damaged, failed};
 use rustix::fs::OFlags;
 
 use super::{BadFault, Fault, Faults, KINDS, Operation, StruckLog};
-use crate::error::{TapeError, damaged, failed};
-use crate::vtl::small_file;
-use crate::vtl::small_file::write_whole;
+use crate::vtl::small_file::{self, write_whole};
 
 /// A plan that is counted.
 #[derive(Debug, Default)]
@@ -87,7 +87,7 @@ fn counts(faults: &Faults) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vtl::faults::Struck;
+    use capstan_medium::tape::Struck;
 
     #[test]
     fn a_plan_goes_on_where_the_last_opening_left_it() {

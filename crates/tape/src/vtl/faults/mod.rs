@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub(crate) use account::Account;
-pub use struck::{Struck, StruckLog};
+pub use struck::StruckLog;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

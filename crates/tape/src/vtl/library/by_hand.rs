@@ -1,8 +1,9 @@
 //! A virtual drive that stands alone: it has no robot, its tapes lie on a shelf, and somebody puts them in.
 
-use crate::changer::{Changer, DriveInfo, Elements, Held, Place};
+use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError};
+
+use crate::Changer;
 use crate::drive::TapeDrive;
-use crate::error::TapeError;
 use crate::vtl::library::{Library, write_inventory};
 
 /// A virtual library without a robot, as sessions see it.

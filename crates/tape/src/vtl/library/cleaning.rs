@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::changer::Place;
-use crate::error::{TapeError, failed};
-use crate::vtl::cartridge::Cartridge;
+use capstan_medium::tape::error::failed;
+use capstan_medium::tape::{Place, TapeError};
 
 use super::{Library, MOVE_S, tape_path};
+use crate::vtl::cartridge::Cartridge;
 
 /// Seconds that a drive takes to clean itself: an estimate, makers say one to five minutes.
 const CLEAN_S: f64 = 120.0;
@@ -58,10 +58,11 @@ impl Library {
 
 #[cfg(test)]
 mod tests {
-    use crate::changer::{Changer, Place};
+    use crate::Changer;
     use crate::drive::TapeDrive;
     use crate::vtl::library::stock::NewTape;
     use crate::vtl::library::tests::library;
+    use capstan_medium::tape::Place;
 
     #[test]
     fn a_drive_that_asks_for_it_is_cleaned_until_the_tape_is_spent() {

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use capstan_medium::tape::TapeError;
+
 use super::{Library, ROBOT_PATIENCE};
-use crate::error::TapeError;
 use crate::lock::Lock;
 
 impl Library {

@@ -21,9 +21,8 @@ use capstan_engine::durable;
 use serde::{Deserialize, Serialize};
 pub use stock::NewTape;
 
-use crate::changer::{Changer, DriveInfo, Elements, Held, Place};
+use crate::Changer;
 use crate::drive::TapeDrive;
-use crate::error::{TapeError, damaged, failed};
 use crate::lock::Locks;
 use crate::model::DriveModel;
 use crate::vtl::cartridge::{Cartridge, Label};
@@ -32,6 +31,9 @@ use crate::vtl::drive::VirtualDrive;
 use crate::vtl::faults::{Account, Fault, Faults, Operation, StruckLog};
 use crate::vtl::small_file;
 use crate::vtl::small_file::write_whole;
+use capstan_medium::tape::TapeError;
+use capstan_medium::tape::error::{damaged, failed};
+use capstan_medium::tape::{DriveInfo, Elements, Held, Place};
 
 /// Seconds in which a robot moves a tape: an estimate, of a library of one frame.
 const MOVE_S: f64 = 12.0;

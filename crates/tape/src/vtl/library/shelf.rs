@@ -1,7 +1,7 @@
 //! Tapes of a virtual library that has a robot, as somebody takes them out and puts them in: by a mail slot, or through the door.
 
-use crate::changer::{Held, Place, is_spare};
-use crate::error::TapeError;
+use capstan_medium::tape::{Held, Place, TapeError, is_spare};
+
 use crate::vtl::library::{Library, tape_path, write_inventory};
 
 impl Library {
@@ -66,7 +66,7 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::changer::Changer;
+    use crate::Changer;
     use crate::vtl::library::tests::library;
 
     #[test]

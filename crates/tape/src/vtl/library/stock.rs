@@ -1,12 +1,11 @@
 //! New tapes for a virtual library.
 
-use crate::changer::Held;
-use crate::error::TapeError;
-use crate::generation::{CLEANING, Media};
-use crate::model::DriveModel;
-use crate::vtl::cartridge::{Cartridge, Label};
+use capstan_medium::tape::generation::CLEANING;
+use capstan_medium::tape::{Held, Media, TapeError};
 
 use super::{Library, suffix, tape_path, write_inventory};
+use crate::model::DriveModel;
+use crate::vtl::cartridge::{Cartridge, Label};
 
 /// Uses of a cleaning tape of which the makers of the drive say nothing: what most are rated for.
 const CLEANINGS: u32 = 20;
@@ -108,8 +107,9 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::changer::{Changer, Place};
+    use crate::Changer;
     use crate::vtl::library::tests::library;
+    use capstan_medium::tape::Place;
 
     #[test]
     fn a_new_tape_does_not_take_the_slot_of_one_that_is_in_a_drive() {

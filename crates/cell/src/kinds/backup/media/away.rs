@@ -1,10 +1,10 @@
 //! A device and mirrors of which some are not there: the others are written.
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_engine::message::{Code, shell_word};
 use capstan_idb::Medium;
-use capstan_tape::TapeError;
+use capstan_medium::DeviceError;
+use capstan_medium::tape::TapeError;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};

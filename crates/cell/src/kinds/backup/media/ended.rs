@@ -4,8 +4,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use capstan_address::Address;
-use capstan_devices::WAYS_TO_ROOM;
-use capstan_devices::medium::HeldMedium;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_engine::verdict::Flow;
@@ -15,7 +13,8 @@ use capstan_idb::Status;
 use capstan_media_agent::write::committed;
 use capstan_media_agent::write::error::WriteError;
 use capstan_media_agent::write::writer::Writer;
-use capstan_tape::DriveSession;
+use capstan_medium::tape::DriveSession;
+use capstan_medium::{HeldMedium, WAYS_TO_ROOM};
 
 use crate::Cell;
 use crate::error::Result;

@@ -8,7 +8,7 @@ use capstan_disk_agent::linux::mount_table::HostMounts;
 use capstan_engine::message::Code;
 use capstan_format::keys::Cipher;
 use capstan_media_agent::write::mirror::Member;
-use capstan_tape::Speeds;
+use capstan_medium::tape::Speeds;
 
 use crate::error::Result;
 use crate::kinds::backup::job::Job;

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::DeviceError;
 use capstan_devices::directory::FileDevice;
 use capstan_devices::directory::mounts::whole;
+use capstan_medium::DeviceError;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

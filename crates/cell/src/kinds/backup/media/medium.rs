@@ -1,9 +1,9 @@
 //! A medium that is written, opened, or made where there is none: by its name, or one of several that would do.
 
 use capstan_address::Address;
-use capstan_devices::medium::HeldMedium;
 use capstan_idb::Medium;
 use capstan_media_agent::write::mirror::Member;
+use capstan_medium::HeldMedium;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

@@ -3,16 +3,15 @@
 use std::path::Path;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::medium::{HeldMedium, OpenMedium};
 use capstan_devices::null::NullDevice;
 use capstan_devices::open::Writable;
 use capstan_devices::rait::open::null_device;
-use capstan_devices::{Device, DeviceError};
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 use capstan_media_agent::write::mirror::Member;
-use capstan_tape::TapeError;
+use capstan_medium::tape::TapeError;
+use capstan_medium::{Device, DeviceError, HeldMedium};
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -224,7 +223,7 @@ fn check_space(path: &Path) -> Result<()> {
         return Ok(());
     }
     let least_mib = LEAST_SPACE >> 20;
-    let there = OpenMedium::open(path).map(|medium| medium.header().label.clone());
+    let there = capstan_devices::directory::open(path).map(|medium| medium.header().label.clone());
     let path = path.display().to_string();
     Err(match there {
         Ok(label) => DeviceError::MediumFull { label, path, least_mib },

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use capstan_address::Address;
-use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{PruneRow, Refusal, Refused, Status};
@@ -127,7 +126,7 @@ impl Cell {
         if is_elsewhere(self, &medium) {
             return Ok(None);
         }
-        if OpenMedium::open(path).is_ok_and(|there| there.header().medium != id) {
+        if capstan_devices::directory::open(path).is_ok_and(|there| there.header().medium != id) {
             return Ok(None);
         }
         let Some(free) = free_bytes(path) else { return Ok(None) };

@@ -6,7 +6,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use capstan_address::Address;
-use capstan_devices::medium::OpenMedium;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, PruneRow, Status};
@@ -255,7 +254,10 @@ impl Cell {
     /// The directory of a medium, if it is one that is at hand and gets what is asked for.
     fn disk_of(&self, medium: &Medium) -> Result<Option<PathBuf>> {
         let Address::File(path) = &medium.device else { return Ok(None) };
-        let is_it = || OpenMedium::open(path).is_ok_and(|there| there.header().medium == medium.id);
+        let is_it = || {
+            capstan_devices::directory::open(path)
+                .is_ok_and(|there| there.header().medium == medium.id)
+        };
         let is_here = !is_elsewhere(self, medium) && is_it();
         Ok((is_here && self.set_of_medium(medium.id)?.is_none()).then(|| path.clone()))
     }

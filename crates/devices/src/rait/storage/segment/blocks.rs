@@ -6,7 +6,7 @@ use capstan_format::array::code::{add, recipe};
 use capstan_format::array::stamp::{Role, Stamp};
 use capstan_format::block::{BlockKind, HEADER_LEN, MaHeader};
 use capstan_format::id::BlockIndex;
-use capstan_tape::TapeError;
+use capstan_medium::tape::TapeError;
 
 use super::What;
 use crate::rait::storage::{ArraySegment, Part};

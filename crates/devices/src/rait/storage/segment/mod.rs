@@ -14,13 +14,13 @@ use capstan_format::array::{Layout, Level};
 use capstan_format::array_map::SegmentMap;
 use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_format::record::MediumHeader;
-use capstan_tape::TapeError;
+use capstan_medium::ends::{find_end, invalid, map_of};
+use capstan_medium::storage::ReadFile;
+use capstan_medium::tape::TapeError;
 use parking_lot::Mutex;
 
 use self::blocks::{Found, Made};
 use super::members::State;
-use crate::medium::ends::{find_end, invalid, map_of};
-use crate::medium::storage::ReadFile;
 
 /// A member's file of a segment.
 pub struct Part {

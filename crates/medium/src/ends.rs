@@ -8,10 +8,10 @@ use capstan_format::array_map::SegmentMap;
 use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, MaHeader};
 use capstan_format::record::{SegmentEnd, decode_record};
 
-use super::storage::ReadFile;
+use crate::storage::ReadFile;
 
 /// The map of an array that has that place in another one: the end record counts the blocks of the outermost.
-pub(crate) fn map_of(
+pub fn map_of(
     layout: Layout,
     place: Option<&ArrayPlace>,
     block_size: u32,
@@ -23,7 +23,7 @@ pub(crate) fn map_of(
 }
 
 /// Blocks of stripes that a member has of a segment, where all of them are full ones.
-pub(crate) fn blocks_on(place: &ArrayPlace, block_size: u64, end: &SegmentEnd) -> io::Result<u64> {
+pub fn blocks_on(place: &ArrayPlace, block_size: u64, end: &SegmentEnd) -> io::Result<u64> {
     let size = u32::try_from(block_size).map_err(invalid)?;
     let layout = place.layout().map_err(invalid)?;
     let map = map_of(layout, place.of.as_deref(), size, end).map_err(invalid)?;
@@ -33,7 +33,7 @@ pub(crate) fn blocks_on(place: &ArrayPlace, block_size: u64, end: &SegmentEnd) -
 }
 
 /// The end record of a member's file, and its length.
-pub(crate) fn find_end(file: &dyn ReadFile) -> io::Result<(SegmentEnd, u64)> {
+pub fn find_end(file: &dyn ReadFile) -> io::Result<(SegmentEnd, u64)> {
     let len = file.len()?;
     let most = u64::from(BLOCK_SIZE_MAX).min(len);
     let mut window = (64 << 10).min(len);
@@ -59,6 +59,7 @@ pub(crate) fn find_end(file: &dyn ReadFile) -> io::Result<(SegmentEnd, u64)> {
     }
 }
 
-pub(crate) fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+/// An error of that kind which says why data are not as they should be.
+pub fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }

@@ -8,17 +8,15 @@ use capstan_format::FormatError;
 use capstan_format::block::{BLOCK_ALIGN, BLOCK_SIZE_MAX, BlockKind, HEADER_LEN, MaHeader};
 use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, decode_record, encode_record};
-use capstan_tape::TapeError;
 
-use super::names::{HEADER_NAME, SUFFIX, segment_name, segment_number};
-use super::storage::Storage;
 use crate::DeviceError;
 use crate::error::io_error;
+use crate::names::{HEADER_NAME, SUFFIX, segment_name, segment_number};
+use crate::storage::Storage;
+use crate::tape::TapeError;
 
-pub(crate) fn segments(
-    storage: &dyn Storage,
-    path: &str,
-) -> Result<Vec<SegmentNumber>, DeviceError> {
+/// Numbers of the complete segments in a storage, ascending.
+pub fn segments(storage: &dyn Storage, path: &str) -> Result<Vec<SegmentNumber>, DeviceError> {
     let names = storage.list().map_err(io_error("list", path))?;
     let mut numbers: Vec<_> = names.iter().filter_map(|n| segment_number(n, SUFFIX)).collect();
     numbers.sort_unstable();
@@ -26,7 +24,7 @@ pub(crate) fn segments(
 }
 
 /// The header file's header; or what is wrong with the file, where segments can stand in for it.
-pub(crate) fn read_header(
+pub fn read_header(
     storage: &dyn Storage,
     path: &str,
 ) -> Result<Result<MediumHeader, FormatError>, DeviceError> {
@@ -50,7 +48,8 @@ pub(crate) fn read_header(
     }
 }
 
-pub(crate) fn check(header: MediumHeader, path: &str) -> Result<MediumHeader, DeviceError> {
+/// Refuses a header of a format that this program does not know.
+pub fn check(header: MediumHeader, path: &str) -> Result<MediumHeader, DeviceError> {
     let bad = |source| DeviceError::Medium { path: path.to_owned(), source };
     header.check().map_err(bad)?;
     Ok(header)
@@ -60,16 +59,17 @@ pub(crate) fn check(header: MediumHeader, path: &str) -> Result<MediumHeader, De
 const TAPE_LOOKS: usize = 8;
 
 /// Whether the drive could not read a block, and what lies behind it may be read.
-pub(crate) fn is_of_one_block(e: &DeviceError) -> bool {
+pub fn is_of_one_block(e: &DeviceError) -> bool {
     matches!(e.of_tape(), Some(TapeError::Medium { .. }))
 }
 
 /// What is said of a first block that could not be read.
-pub(crate) fn unread(e: &DeviceError) -> String {
+pub fn unread(e: &DeviceError) -> String {
     e.of_tape().map_or_else(|| e.to_string(), ToString::to_string)
 }
 
-pub(crate) fn header_from_segments(
+/// The header of a medium whose header file is lost, with `problem`: as its segments repeat it.
+pub fn header_from_segments(
     storage: &Arc<dyn Storage>,
     path: &str,
     problem: &FormatError,
@@ -91,7 +91,7 @@ pub(crate) fn header_from_segments(
 
 /// The medium's header as a segment repeats it, if one does that can be read. The newest: a medium that got another id has the former one
 /// in the segments before.
-pub(crate) fn header_behind(
+pub fn header_behind(
     storage: &dyn Storage,
     path: &str,
 ) -> Result<Option<MediumHeader>, DeviceError> {
@@ -103,10 +103,7 @@ pub(crate) fn header_behind(
 }
 
 /// The medium's header as a segment, or what is attached to a tape, repeats it, if that can be read.
-pub(crate) fn header_in_segment(
-    storage: &dyn Storage,
-    number: SegmentNumber,
-) -> Option<MediumHeader> {
+pub fn header_in_segment(storage: &dyn Storage, number: SegmentNumber) -> Option<MediumHeader> {
     #[derive(serde::Deserialize)]
     struct OnlyMedium {
         medium: MediumHeader,
@@ -123,7 +120,7 @@ pub(crate) fn header_in_segment(
 }
 
 /// A medium header as it lies in its file, in memory that suits direct writing.
-pub(crate) fn header_block(header: &MediumHeader, path: &str) -> Result<Buffer, DeviceError> {
+pub fn header_block(header: &MediumHeader, path: &str) -> Result<Buffer, DeviceError> {
     let segment = SegmentId([0; 16]);
     let block = encode_record(BlockKind::MediumHeader, segment, BlockIndex(0), header, BLOCK_ALIGN)
         .map_err(|source| DeviceError::Medium { path: path.to_owned(), source })?;

@@ -2,12 +2,27 @@
 
 use std::io;
 
-use capstan_format::attachment::Attachment;
+use capstan_format::attachment::{Attachment, AttachmentKind};
 use capstan_format::id::{SegmentId, SegmentNumber};
+use capstan_format::lock::VersionLock;
 use capstan_format::record::MediumHeader;
 
-use super::attached::NewAttachment;
 use crate::DeviceError;
+
+/// An attachment to write.
+#[derive(Debug, Clone)]
+pub struct NewAttachment {
+    /// Its identity.
+    pub id: SegmentId,
+    /// What it is.
+    pub kind: AttachmentKind,
+    /// Its contents.
+    pub contents: Vec<u8>,
+    /// The locks, if that is what it is.
+    pub locks: Vec<VersionLock>,
+    /// When it is written, in microseconds since 1970.
+    pub written_us: i64,
+}
 
 /// What is recorded of a segment.
 #[derive(Debug, Clone, Copy)]

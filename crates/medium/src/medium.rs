@@ -4,30 +4,18 @@
 //! segments has a [`device`]; [`held`] is what else is done to a medium: removing segments and locking versions. [`attached`] is what lies
 //! on a tape beside segments, [`ends`] finds the end record of a segment on a member of an array.
 
-mod attached;
-pub(crate) mod device;
-pub(crate) mod ends;
-pub(crate) mod header;
-pub(crate) mod held;
-pub(crate) mod names;
-pub mod storage;
-
-pub use attached::NewAttachment;
-pub use held::{FoundLock, HeldMedium};
-
 use std::sync::Arc;
 
 use capstan_format::id::SegmentNumber;
 use capstan_format::record::MediumHeader;
 
-use self::header::{
-    check, header_behind, header_from_segments, is_of_one_block, read_header, segments, unread,
-};
-pub use self::names::HEADER_NAME;
-use self::names::{SUFFIX, segment_name};
-use self::storage::{ReadFile, Recorded, Storage};
 use crate::DeviceError;
 use crate::error::io_error;
+use crate::header::{
+    check, header_behind, header_from_segments, is_of_one_block, read_header, segments, unread,
+};
+use crate::names::{SUFFIX, segment_name};
+use crate::storage::{ReadFile, Recorded, Storage};
 
 /// A medium that was opened, to read. What it lies on, a directory, a tape or an array, makes no difference to who reads it.
 #[derive(Clone)]
@@ -49,7 +37,7 @@ impl OpenMedium {
     }
 
     /// Opens the medium in a storage, which may be a member of an array.
-    pub(crate) fn member_on(storage: Arc<dyn Storage>, path: &str) -> Result<Self, DeviceError> {
+    pub fn member_on(storage: Arc<dyn Storage>, path: &str) -> Result<Self, DeviceError> {
         let (header, header_problem) = match read_header(&*storage, path) {
             Ok(Ok(header)) => (header, None),
             // A medium whose header file is lost still says in every segment what it is.
@@ -71,7 +59,7 @@ impl OpenMedium {
     }
 
     /// The medium in a storage as one of this header, whatever is said there.
-    pub(crate) fn of_header(storage: Arc<dyn Storage>, path: String, header: MediumHeader) -> Self {
+    pub fn of_header(storage: Arc<dyn Storage>, path: String, header: MediumHeader) -> Self {
         Self { storage, path, header, header_problem: None }
     }
 
@@ -100,6 +88,11 @@ impl OpenMedium {
     /// What the medium says of itself.
     pub fn header(&self) -> &MediumHeader {
         &self.header
+    }
+
+    /// What it lies on.
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
     }
 
     /// Where it is, as text.

@@ -21,4 +21,4 @@ impl Speeds {
 }
 
 /// Seconds to stop, to find the track and to be at speed after a locate, of linear drives: an estimate.
-pub(crate) const SETTLE_S: f64 = 2.0;
+pub const SETTLE_S: f64 = 2.0;

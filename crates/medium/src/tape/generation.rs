@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// By this the cleaning tapes of all makers are told.
-pub(crate) const CLEANING: &str = "CLN";
+pub const CLEANING: &str = "CLN";
 
 /// Characters of a barcode of LTO: six of the owner's, two that say what the tape is.
 const BARCODE: usize = 8;

@@ -1,27 +1,11 @@
 //! What is attached to a medium that takes nothing but at its end, a tape: locks of versions, backups of internal databases.
 
-use capstan_format::attachment::{Attachment, AttachmentKind};
-use capstan_format::id::{SegmentId, SegmentNumber};
-use capstan_format::lock::VersionLock;
+use capstan_format::attachment::Attachment;
+use capstan_format::id::SegmentNumber;
 
-use super::OpenMedium;
-use crate::DeviceError;
 use crate::error::io_error;
-
-/// An attachment to write.
-#[derive(Debug, Clone)]
-pub struct NewAttachment {
-    /// Its identity.
-    pub id: SegmentId,
-    /// What it is.
-    pub kind: AttachmentKind,
-    /// Its contents.
-    pub contents: Vec<u8>,
-    /// The locks, if that is what it is.
-    pub locks: Vec<VersionLock>,
-    /// When it is written, in microseconds since 1970.
-    pub written_us: i64,
-}
+use crate::storage::NewAttachment;
+use crate::{DeviceError, OpenMedium};
 
 impl OpenMedium {
     /// Whether it takes attachments. A directory has files for what they are. An array takes them whose members all do.
@@ -53,6 +37,6 @@ impl OpenMedium {
     }
 
     fn name_of_attachment(&self, number: SegmentNumber) -> String {
-        format!("attachment {} of {}", number.0, self.path)
+        format!("attachment {} of {}", number.0, self.path())
     }
 }

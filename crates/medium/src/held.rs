@@ -12,13 +12,13 @@ use capstan_format::block::{BLOCK_SIZE_MAX, HEADER_LEN, MaHeader};
 use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
 use capstan_format::lock::VersionLock;
 
-use super::OpenMedium;
-use super::names::{GONE_SUFFIX, SUFFIX, segment_name, segment_number};
-use super::storage::SegmentSize;
-use crate::DeviceError;
 use crate::error::io_error;
+use crate::names::{GONE_SUFFIX, SUFFIX, segment_name, segment_number};
+use crate::storage::SegmentSize;
+use crate::{DeviceError, OpenMedium};
 
-pub(crate) const LOCK_SUFFIX: &str = ".lock";
+/// Ends the name of the file of a lock.
+pub const LOCK_SUFFIX: &str = ".lock";
 const LOCK_TEMPORARY: &str = ".lock.new";
 
 /// A lock found on a medium.
@@ -40,7 +40,8 @@ impl FoundLock {
     }
 }
 
-pub(crate) fn is_lock_name(name: &str) -> bool {
+/// Whether a file is a lock of a version, or one that was being written.
+pub fn is_lock_name(name: &str) -> bool {
     locked_version(name, LOCK_SUFFIX).or(locked_version(name, LOCK_TEMPORARY)).is_some()
 }
 
@@ -51,7 +52,7 @@ fn locked_version(name: &str, suffix: &str) -> Option<VersionId> {
 impl OpenMedium {
     /// The locks on the medium.
     pub fn version_locks(&self) -> Result<Vec<FoundLock>, DeviceError> {
-        let names = self.storage.list().map_err(io_error("list", &self.path))?;
+        let names = self.storage.list().map_err(io_error("list", self.path()))?;
         let locks = names.iter().filter_map(|n| Some((n, locked_version(n, LOCK_SUFFIX)?)));
         let found = locks.map(|(name, version)| match self.version_lock(name, version) {
             Ok(lock) => Some(lock),
@@ -64,7 +65,7 @@ impl OpenMedium {
     }
 
     fn version_lock(&self, name: &str, version: VersionId) -> Result<FoundLock, DeviceError> {
-        let failed = |e| io_error("read", &format!("{}/{name}", self.path))(e);
+        let failed = |e| io_error("read", &format!("{}/{name}", self.path()))(e);
         let file = self.storage.open(name).map_err(failed)?;
         let len = file.len().map_err(failed)?.min(BLOCK_SIZE_MAX.into()) as usize;
         let mut bytes = vec![0; len];
@@ -75,7 +76,7 @@ impl OpenMedium {
 
     /// The highest number that is noted as given and removed again. What was recorded up to it may be gone on purpose.
     pub fn last_removed(&self) -> Result<Option<SegmentNumber>, DeviceError> {
-        let names = self.storage.list().map_err(io_error("list", &self.path))?;
+        let names = self.storage.list().map_err(io_error("list", self.path()))?;
         Ok(names.iter().filter_map(|n| segment_number(n, GONE_SUFFIX)).max())
     }
 
@@ -94,7 +95,7 @@ impl OpenMedium {
                 Ok(length) => drop(lengths.insert(number, length)),
                 // It was removed since it was listed.
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
-                Err(e) => return Err(io_error("examine", &format!("{}/{name}", self.path))(e)),
+                Err(e) => return Err(io_error("examine", &format!("{}/{name}", self.path()))(e)),
             }
         }
         Ok(lengths)
@@ -109,7 +110,7 @@ impl OpenMedium {
         looks: &mut u32,
     ) -> Result<bool, DeviceError> {
         let name = segment_name(number, SUFFIX);
-        let failed = io_error("examine", &format!("{}/{name}", self.path));
+        let failed = io_error("examine", &format!("{}/{name}", self.path()));
         self.storage.is_cut(&name, size, looks).map_err(failed)
     }
 
@@ -166,14 +167,14 @@ impl HeldMedium {
     }
 
     /// The medium, and what holds it.
-    pub(crate) fn into_parts(self) -> (OpenMedium, Vec<File>) {
+    pub fn into_parts(self) -> (OpenMedium, Vec<File>) {
         (self.medium, self.locks)
     }
 
     /// The medium, held once more.
     pub fn again(&self) -> Result<Self, DeviceError> {
         let locks = self.locks.iter().map(File::try_clone).collect::<std::io::Result<_>>();
-        let locks = locks.map_err(io_error("hold", &self.medium.path))?;
+        let locks = locks.map_err(io_error("hold", self.medium.path()))?;
         Ok(Self::new(self.medium.clone(), locks))
     }
 
@@ -213,7 +214,7 @@ impl HeldMedium {
     /// Notes the medium's last number durably before its segment goes, so that it is not given again.
     fn note_last(&self, removed: &[SegmentNumber]) -> Result<(), DeviceError> {
         let storage = &self.medium.storage;
-        let names = storage.list().map_err(io_error("list", &self.medium.path))?;
+        let names = storage.list().map_err(io_error("list", self.medium.path()))?;
         let of = |suffix| names.iter().filter_map(move |n| segment_number(n, suffix));
         let (Some(last), noted) = (of(SUFFIX).max(), of(GONE_SUFFIX).max()) else { return Ok(()) };
         if noted >= Some(last) || !removed.contains(&last) {
@@ -282,7 +283,7 @@ impl HeldMedium {
     }
 
     fn sync(&self) -> Result<(), DeviceError> {
-        self.medium.storage.sync().map_err(io_error("synchronise", &self.medium.path))
+        self.medium.storage.sync().map_err(io_error("synchronise", self.medium.path()))
     }
 
     fn error(
@@ -298,154 +299,4 @@ impl HeldMedium {
 /// Whether a file cannot be made as there is no room, or no inode, for it.
 fn is_full(e: &std::io::Error) -> bool {
     matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Device;
-    use crate::directory::FileDevice;
-    use crate::directory::faulty::FaultyStorage;
-    use std::sync::Arc;
-
-    use capstan_format::id::MediumId;
-    use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
-
-    fn device(storage: &FaultyStorage) -> FileDevice {
-        let header = || {
-            Ok(MediumHeader {
-                format: FORMAT_VERSION,
-                incompatible: 0,
-                compatible: 0,
-                medium: MediumId([1; 16]),
-                label: "m".to_owned(),
-                block_size: 64 << 10,
-                created_us: 0,
-                protection: Protection::None,
-                cell: None,
-                array: None,
-                drive_key: None,
-            })
-        };
-        FileDevice::on_storage(Arc::new(storage.clone()), "m", header).unwrap()
-    }
-
-    fn write(storage: &FaultyStorage, segments: u32) -> u32 {
-        let mut device = device(storage);
-        let mut last = 0;
-        for _ in 0..segments {
-            last = device.begin_segment().unwrap().0;
-            device.write(&Buffer::new(4096)).unwrap();
-            device.end_segment().unwrap();
-            device.commit().unwrap();
-        }
-        last
-    }
-
-    fn held(storage: &FaultyStorage) -> HeldMedium {
-        device(storage).hold().unwrap()
-    }
-
-    fn remove(storage: &FaultyStorage, numbers: &[u32]) -> Vec<u32> {
-        let numbers: Vec<_> = numbers.iter().copied().map(SegmentNumber).collect();
-        let (removed, failure) = held(storage).remove_segments(&numbers);
-        assert!(failure.is_none(), "{failure:?}");
-        removed.iter().map(|n| n.0).collect()
-    }
-
-    fn lock(until_us: i64, numbers: &[u32]) -> VersionLock {
-        let numbers: Vec<_> = numbers.iter().copied().map(SegmentNumber).collect();
-        VersionLock::new(VersionId([9; 16]), until_us, &numbers)
-    }
-
-    #[test]
-    fn numbers_of_removed_segments_are_not_given_again() {
-        let storage = FaultyStorage::new(None);
-        assert_eq!(write(&storage, 4), 4);
-        // Gone already is as good as removed.
-        assert_eq!(remove(&storage, &[3, 4, 77]), [77, 4, 3]);
-        assert_eq!(remove(&storage, &[2, 1]), [2, 1]);
-        assert_eq!(write(&storage, 1), 5);
-        assert_eq!(remove(&storage, &[5]), [5]);
-        assert_eq!(write(&storage, 1), 6);
-        let gone: Vec<_> =
-            storage_names(&storage).into_iter().filter(|n| n.ends_with(GONE_SUFFIX)).collect();
-        assert_eq!(gone, ["00000005.gone"]);
-    }
-
-    fn storage_names(storage: &FaultyStorage) -> Vec<String> {
-        use crate::medium::storage::Storage;
-        storage.list().unwrap()
-    }
-
-    /// Whenever the power fails: what is left is the begin of what was there, and no number comes twice.
-    #[test]
-    fn a_removal_that_is_cut_short_leaves_the_first_segments() {
-        for at in 0.. {
-            let storage = FaultyStorage::new(None);
-            write(&storage, 5);
-            let held = held(&storage);
-            storage.fail_after(at);
-            let (removed, failure) = held.remove_segments(&[3, 5, 4].map(SegmentNumber));
-            for seed in 0..8_u64 {
-                let left = storage.after_crash(&mut |n| (seed * 7 + at) % n);
-                let medium = device(&left);
-                let numbers: Vec<_> = medium.medium().segments().unwrap();
-                let numbers: Vec<u32> = numbers.iter().map(|n| n.0).collect();
-                assert!([1, 2, 3, 4, 5].starts_with(&numbers) && numbers.len() >= 2, "{numbers:?}");
-                assert!(removed.iter().all(|n| !numbers.contains(&n.0)), "{removed:?} {numbers:?}");
-                drop(medium);
-                assert_eq!(write(&left, 1), 6);
-            }
-            if failure.is_none() {
-                assert_eq!(removed.len(), 3);
-                return;
-            }
-        }
-    }
-
-    /// Whenever the power fails: a lock is there as it was or as it is to be.
-    #[test]
-    fn a_lock_is_never_lost_nor_shortened() {
-        for at in 0.. {
-            let storage = FaultyStorage::new(None);
-            write(&storage, 3);
-            let held = held(&storage);
-            held.put_lock(&lock(50, &[1, 2])).unwrap();
-            storage.fail_after(at);
-            let done = held.put_lock(&lock(90, &[3]));
-            for seed in 0..8_u64 {
-                let left = storage.after_crash(&mut |n| (seed * 5 + at) % n);
-                let found = device(&left).medium().version_locks().unwrap();
-                let was = [FoundLock::Whole(lock(50, &[1, 2]))];
-                let is = [FoundLock::Whole(lock(90, &[1, 2, 3]))];
-                assert!(found == is || done.is_err() && found == was, "{at} {seed}: {found:?}");
-            }
-            if done.is_ok() {
-                return;
-            }
-        }
-    }
-
-    #[test]
-    fn a_damaged_lock_is_still_one() {
-        let storage = FaultyStorage::new(None);
-        write(&storage, 1);
-        let held = held(&storage);
-        held.put_lock(&lock(50, &[1])).unwrap();
-        held.put_lock(&lock(40, &[1])).unwrap();
-        let found = held.medium().version_locks().unwrap();
-        assert_eq!(found, [FoundLock::Whole(lock(50, &[1]))], "it is never shortened");
-        use crate::medium::storage::Storage;
-        let name = format!("{}{LOCK_SUFFIX}", VersionId([8; 16]));
-        storage.create(&name).unwrap();
-        let found = held.medium().version_locks().unwrap();
-        assert!(found.contains(&FoundLock::Damaged(VersionId([8; 16]))), "{found:?}");
-        held.remove_passed_locks(&found, 50).unwrap();
-        assert_eq!(
-            held.medium().version_locks().unwrap(),
-            [FoundLock::Damaged(VersionId([8; 16]))]
-        );
-        device(&storage);
-    }
 }

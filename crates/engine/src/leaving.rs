@@ -1,9 +1,7 @@
 //! Whether the process is to end: then nobody waits any more for a drive, a robot or somebody who puts in a tape.
 
-use std::sync::atomic::{
-    AtomicBool,
-    Ordering::{Acquire, Release},
-};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -7,9 +7,9 @@ use capstan_engine::message::shell_word;
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
 use capstan_format::id::SegmentNumber;
-use capstan_tape::TapeError;
 
 use crate::os_errors::{is_far, is_of_disk, is_refused};
+use crate::tape::TapeError;
 
 /// Why a device or medium cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -279,7 +279,7 @@ fn header_hint(path: &str, error: &FormatError) -> String {
 
 impl DeviceError {
     /// Why there is no medium on a device that is neither a directory, a tape nor an array.
-    pub(crate) fn has_no_medium(address: &Address) -> Self {
+    pub fn has_no_medium(address: &Address) -> Self {
         address.known().err().map_or(Self::KeepsNothing, Self::Address)
     }
 
@@ -387,7 +387,7 @@ impl DeviceError {
 }
 
 /// That something could not be done on what is there.
-pub(crate) fn io_error(
+pub fn io_error(
     action: &'static str,
     path: &str,
 ) -> impl FnOnce(std::io::Error) -> DeviceError + use<> {

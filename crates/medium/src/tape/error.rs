@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use crate::generation::Media;
-use crate::spot::Spot;
+use super::generation::Media;
+use super::spot::Spot;
 
 /// A drive in a sentence: those of virtual libraries have no other name than their number.
 fn called(drive: &str) -> String {
@@ -13,6 +13,9 @@ fn called(drive: &str) -> String {
         false => format!("drive {drive}"),
     }
 }
+
+/// What the holder of a drive is called that is another device host of this process.
+pub const ANOTHER_HOST: &str = "another device host of this program";
 
 /// Why a drive did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -321,11 +324,13 @@ impl TapeError {
     }
 }
 
-pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TapeError {
+/// That something could not be done on the file of a virtual tape or library.
+pub fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TapeError {
     let path = path.display().to_string();
     move |source| TapeError::Io { action, path, source }
 }
 
-pub(crate) fn damaged(path: &Path, problem: &str) -> TapeError {
+/// That the file of a virtual tape or library is not as it should be.
+pub fn damaged(path: &Path, problem: &str) -> TapeError {
     TapeError::Damaged { path: path.display().to_string(), problem: problem.to_owned() }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use capstan_format::id::SegmentNumber;
-use capstan_tape::{DriveSession, Speeds};
 use parking_lot::Mutex;
 
 use crate::DeviceError;
+use crate::tape::{DriveSession, Speeds};
 
 /// What a media agent writes a session to. One process, one thread.
 pub trait Device: Send {

@@ -15,10 +15,8 @@ use capstan_cell::observe::Stop;
 use capstan_cell::report::Report;
 use capstan_cell::request::{Overwrite, RestoreRequest, RestoreTo, VersionName};
 use capstan_devices::directory::FileDevice;
-use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::stream::choice::{CompressionChoice, Ladder};
-use capstan_disk_agent::stream::{StreamOptions, StreamWriter};
 use capstan_engine::entropy::Entropy;
+use capstan_engine::ladder::Ladder;
 use capstan_engine::meter::Meters;
 use capstan_format::entry::{Entry, Kind, path_order};
 use capstan_format::id::{MediumId, ObjectId, SessionId, StreamId, VersionId};
@@ -27,6 +25,10 @@ use capstan_format::record::{
 };
 use capstan_media_agent::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
 use capstan_media_agent::write::writer::Writer;
+use capstan_stream::StreamWriter;
+use capstan_stream::choice::CompressionChoice;
+use capstan_stream::options::StreamOptions;
+use capstan_stream::owners::OwnerNames;
 use capstan_wire::compression::Compression;
 use support::{Deaf, fast_dir};
 

@@ -2,8 +2,7 @@
 //! back, with all its metadata. Knows file systems, not devices or media.
 //!
 //! Backup: [`walk`] lists directories in one order and deals names to streams, [`backup`] opens and reads them,
-//! [`walk::ahead`] fetches what comes next where the source is cold, [`stream`] builds frames and blocks ([`stream::choice`] decides how
-//! hard to compress). [`select`] says what is left out, [`walk::mounts`] where a disk is not mounted.
+//! [`walk::ahead`] fetches what comes next where the source is cold, `capstan_stream` builds frames and blocks. [`select`] says what is left out, [`walk::mounts`] where a disk is not mounted.
 //! Restore: [`restore`] opens frames and writes the files of rows; [`target`] is where they go. What is particular to Linux is in
 //! [`linux`]; everything else is written against it.
 
@@ -11,10 +10,8 @@ pub mod backup;
 pub mod ctime;
 pub mod linux;
 pub mod look;
-pub mod owners;
 pub mod restore;
 pub mod select;
 pub mod spill;
-pub mod stream;
 pub mod target;
 pub mod walk;

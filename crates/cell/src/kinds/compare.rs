@@ -7,16 +7,17 @@ use capstan_catalog::listed::Listed;
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
 use capstan_disk_agent::linux::mount_table::HostMounts;
+use capstan_disk_agent::linux::names::owner_names;
 use capstan_disk_agent::linux::source::DirHandle;
 use capstan_disk_agent::linux::source_file::SourceFile;
 use capstan_disk_agent::look::{look, same_inode, was_born_after};
-use capstan_disk_agent::owners::OwnerNames;
 use capstan_disk_agent::select::Selection;
 use capstan_disk_agent::walk::WalkEvent;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Kind, is_below, is_inside, selected};
 use capstan_idb::Version;
 use capstan_select::Pattern;
+use capstan_stream::owners::OwnerNames;
 use capstan_wire::backup::{MountedLast, Rules};
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -109,7 +110,7 @@ impl Cell {
             roots: &roots,
             paths: &paths,
             sizes,
-            owners: OwnerNames::default(),
+            owners: owner_names(),
             closed: &closed,
             stop,
             totals: ChangeTotals::default(),

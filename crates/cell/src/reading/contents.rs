@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
-use capstan_disk_agent::restore::{Bytes, Contents, ContentsKeys};
 use capstan_engine::meter::{Lap, Meters};
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::id::StreamId;
 use capstan_format::keys::Purpose;
 use capstan_media_agent::serve::anywhere::AnyFrames;
 use capstan_media_agent::serve::gap;
+use capstan_stream::contents::{Bytes, Contents, ContentsKeys};
 
 use crate::error::{CellError, Result};
 use crate::reading::away::data::AwayData;

@@ -5,7 +5,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use capstan_devices::waits::Waits;
-use capstan_disk_agent::stream::choice::Ladder;
+use capstan_engine::ladder::Ladder;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::threads;
 use capstan_engine::verdict::{Lanes, Verdict, Watch};

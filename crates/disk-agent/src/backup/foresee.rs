@@ -16,9 +16,9 @@ use super::counters::Counters;
 use super::reader::StreamReader;
 use super::{Backup, GROUPS_WAITING, walk_event};
 use crate::backup::huge::Pieces;
-use crate::stream::StreamOptions;
 use crate::walk::ahead::Ahead;
 use crate::walk::{BaseCursor, Group, LeftOut, WalkItem, Walker};
+use capstan_stream::options::StreamOptions;
 
 /// What becomes of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

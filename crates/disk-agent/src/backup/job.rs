@@ -7,12 +7,9 @@ use capstan_engine::link::{BlockPort, LinkClosed};
 use capstan_engine::message::Listener;
 use capstan_engine::meter::Meters;
 use capstan_engine::threads::NoThread;
-use capstan_format::id::{StreamId, VersionId};
-use capstan_format::keys::{FrameSealer, KeyError, Purpose};
-use capstan_format::record::StreamLabel;
+use capstan_format::id::VersionId;
 use capstan_select::BadPattern;
-use capstan_wire::backup::{BackupJob, Counts, JobSource, Noted, Streams, Trees};
-use capstan_wire::keys::SecretKey;
+use capstan_wire::backup::{BackupJob, Counts, JobSource, Noted, Trees};
 
 use super::Backup;
 use super::counters::Counters;
@@ -22,11 +19,11 @@ use super::input::saved::OfInput;
 use super::known::by_inode::{BaseFiles, ByInode};
 use super::probe::{Probe, Work, probe};
 use crate::linux::mount_table::HostMounts;
-use crate::owners::OwnerNames;
+use crate::linux::names::owner_names;
 use crate::select::Selection;
-use crate::stream::choice::{CompressionChoice, Ladder};
-use crate::stream::{Sealers, StreamOptions};
 use crate::walk::{BaseCursor, BaseRows, Beside};
+use capstan_engine::ladder::Ladder;
+use capstan_stream::options::{OptionsError, StreamOptions};
 
 /// Why a job cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -34,12 +31,9 @@ pub enum JobError {
     /// What is left out is not understood.
     #[error(transparent)]
     Pattern(#[from] BadPattern),
-    /// The session's keys are of no use.
+    /// Its streams cannot be made.
     #[error(transparent)]
-    Key(#[from] KeyError),
-    /// What is to be said of a stream cannot be encoded.
-    #[error("a label is not JSON: {0}")]
-    Label(#[from] serde_json::Error),
+    Streams(#[from] OptionsError),
 }
 
 /// What a disk agent is connected to while it runs a job.
@@ -115,7 +109,7 @@ impl ReadyJob {
             JobSource::Stdin { path } => ReadySource::Stdin { path },
             JobSource::Command { line, path } => ReadySource::Command { line, path },
         };
-        let streams = stream_options(&streams, ladder)?;
+        let streams = StreamOptions::of(&streams, ladder)?;
         Ok(Self { source, builds_on, streams, counters: Arc::default() })
     }
 
@@ -200,7 +194,7 @@ fn backup<'a>(
     Backup {
         port: ports.blocks.clone(),
         meters: ports.meters.clone(),
-        owners: Arc::new(OwnerNames::default()),
+        owners: Arc::new(owner_names()),
         selection,
         base: builds_on.map(|version| version.0),
         known: ports.files.map(ByInode::new),
@@ -223,30 +217,4 @@ pub fn probe_trees(
     stop: &AtomicBool,
 ) -> Result<Probe, BadPattern> {
     Ok(probe(&trees.roots, &selection(trees, mounts)?, work, stop))
-}
-
-/// What the streams of a session are made with.
-pub fn stream_options(
-    streams: &Streams,
-    ladder: &Arc<Ladder>,
-) -> Result<Vec<StreamOptions>, JobError> {
-    let label = serde_json::to_vec(&StreamLabel { session: streams.label.clone() })?;
-    let names = serde_json::to_vec(&streams.names)?;
-    let one = |stream: &StreamId| {
-        let sealers = streams.keys.as_ref().map(|keys| {
-            let of =
-                |key: &SecretKey, purpose| FrameSealer::new(&key.0, purpose, *stream, keys.cipher);
-            let names = of(&keys.names, Purpose::Names)?;
-            Ok(Sealers { names, contents: of(&keys.contents, Purpose::Contents)? })
-        });
-        Ok(StreamOptions {
-            stream: *stream,
-            label: label.clone(),
-            names: names.clone(),
-            sealers: sealers.transpose().map_err(JobError::Key)?,
-            crc: streams.crc,
-            choice: CompressionChoice::new(streams.compression, ladder.clone()),
-        })
-    };
-    streams.ids.iter().map(one).collect()
 }

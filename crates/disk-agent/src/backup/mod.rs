@@ -38,12 +38,13 @@ use crate::backup::counters::Counters;
 use crate::backup::huge::Pieces;
 use crate::backup::known::by_inode::ByInode;
 use crate::linux::source;
-use crate::owners::OwnerNames;
 use crate::select::Selection;
-use crate::stream::{StreamOptions, StreamWriter};
 use crate::walk::ahead::{Ahead, FETCHERS};
 use crate::walk::mounts::Unmounted;
 use crate::walk::{BaseCursor, Group, WalkEvent, Walker};
+use capstan_stream::StreamWriter;
+use capstan_stream::options::StreamOptions;
+use capstan_stream::owners::OwnerNames;
 
 /// Groups that wait for a stream.
 const GROUPS_WAITING: usize = 4;

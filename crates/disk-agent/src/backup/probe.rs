@@ -17,9 +17,9 @@ use super::GROUPS_WAITING;
 use crate::linux::source;
 use crate::linux::source_file::{Reader, SourceFile};
 use crate::select::Selection;
-use crate::stream::choice::CompressionChoice;
 use crate::walk::ahead::Ahead;
 use crate::walk::{Group, WalkItem, Walker};
+use capstan_stream::choice::CompressionChoice;
 
 /// Bytes that are read at most: 256 MiB.
 const MOST: u64 = 256 << 20;

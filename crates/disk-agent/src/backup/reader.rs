@@ -22,9 +22,9 @@ use crate::linux::clock::Clocks;
 use crate::linux::source_file::{DIRECT_MIN, Reader, SourceFile};
 use crate::linux::stalls::Stalls;
 use crate::linux::{locks, source};
-use crate::stream::StreamWriter;
 use crate::walk::ahead::Ahead;
 use crate::walk::{Group, WalkItem};
+use capstan_stream::StreamWriter;
 
 /// Files smaller than this on average, in bytes, are worth fetching ahead.
 const SMALL: u64 = 64 << 10;

@@ -24,8 +24,9 @@ use capstan_wire::compression::Compression;
 use super::input::saved::OfInput;
 use super::*;
 use crate::linux::source::{DirHandle, Listed};
-use crate::stream::choice::{CompressionChoice, Ladder};
 use crate::walk::{BaseRow, WalkItem};
+use capstan_engine::ladder::Ladder;
+use capstan_stream::choice::CompressionChoice;
 
 const BLOCK: usize = 256 << 10;
 const STREAM: StreamId = StreamId([1; 16]);

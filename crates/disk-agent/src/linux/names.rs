@@ -2,6 +2,17 @@
 
 use std::ffi::CStr;
 
+use capstan_format::acl::Whose;
+use capstan_stream::owners::OwnerNames;
+
+/// Names of owners, as this host knows them.
+pub fn owner_names() -> OwnerNames {
+    OwnerNames::found_by(|(whose, id)| match whose {
+        Whose::User => name_of_uid(id),
+        Whose::Group => name_of_gid(id),
+    })
+}
+
 /// The name of the user with that number, if there is one.
 pub fn name_of_uid(uid: u32) -> Option<Vec<u8>> {
     let mut buffer = vec![0u8; 64 << 10];

@@ -5,7 +5,6 @@
 //! [`Finish`] gives what was written in parts its metadata, makes further names, and finishes directories. Frames come through
 //! [`capstan_engine::frames`]; what is to be said goes to a [`RestoreListener`].
 
-mod contents;
 mod finish;
 mod firsts;
 mod losses;
@@ -13,7 +12,6 @@ mod parts;
 mod rows;
 mod worker;
 
-pub use contents::{Bytes, Contents, ContentsKeys};
 pub use finish::Finish;
 pub use losses::{Loss, of_link, of_link_away, of_link_found};
 pub use rows::{FileRow, LinkRow, Named, Piece};

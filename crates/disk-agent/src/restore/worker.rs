@@ -8,8 +8,9 @@ use capstan_format::entry::{Entry, ExtentKind, split};
 use capstan_format::id::StreamId;
 
 use super::losses::{Carried, Loss};
-use super::{Bytes, Contents, ContentsKeys, FileRow, Files, Named, Piece, TargetFull};
+use super::{FileRow, Files, Named, Piece, TargetFull};
 use crate::target::{Created, Made, OpenFile, TargetError, Worker};
+use capstan_stream::contents::{Bytes, Contents, ContentsKeys};
 
 /// Streams of which a frame is kept where contents are asked for out of order.
 const OUT_OF_ORDER: usize = 8;

@@ -9,10 +9,8 @@ use std::time::Duration;
 
 use capstan_devices::directory::FileDevice;
 use capstan_devices::directory::faulty::FaultyStorage;
-use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::stream::choice::{CompressionChoice, Ladder};
-use capstan_disk_agent::stream::{Sealers, StreamOptions, StreamWriter};
 use capstan_engine::entropy::Entropy;
+use capstan_engine::ladder::Ladder;
 use capstan_engine::link::LinkClosed;
 use capstan_engine::meter::Meters;
 use capstan_format::batch::Batch;
@@ -32,6 +30,10 @@ use capstan_media_agent::write::committed::{OnCommit, Written};
 use capstan_media_agent::write::options::WriterOptions;
 use capstan_media_agent::write::writer::Writer;
 use capstan_medium::{Device, DeviceError, OpenMedium};
+use capstan_stream::StreamWriter;
+use capstan_stream::choice::CompressionChoice;
+use capstan_stream::options::{Sealers, StreamOptions};
+use capstan_stream::owners::OwnerNames;
 use capstan_wire::compression::Compression;
 
 /// A small generator of numbers (SplitMix64), so that a case is its seed.

@@ -6,14 +6,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_disk_agent::backup::job::{JobError, Ports, ReadyJob};
 use capstan_disk_agent::backup::known::by_inode::BaseFiles;
 use capstan_disk_agent::backup::{EachForeseen, Nowhere};
-use capstan_disk_agent::stream::choice::Ladder;
 use capstan_disk_agent::walk::BaseRows;
+use capstan_engine::ladder::Ladder;
 use capstan_engine::link::BlockPort;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Meters;
 use capstan_format::id::StreamId;
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{SessionLabel, StreamNames};
+use capstan_stream::options::OptionsError;
 use capstan_wire::backup::{BackupJob, JobSource, Streams};
 use capstan_wire::compression::Compression;
 use capstan_wire::keys::{JobKeys, SecretKey};
@@ -146,8 +147,17 @@ impl Job<'_> {
 impl From<JobError> for CellError {
     fn from(e: JobError) -> Self {
         match e {
-            JobError::Key(e) => e.into(),
-            e @ (JobError::Pattern(_) | JobError::Label(_)) => Self::BadInput(e.to_string()),
+            JobError::Streams(e) => e.into(),
+            e @ JobError::Pattern(_) => Self::BadInput(e.to_string()),
+        }
+    }
+}
+
+impl From<OptionsError> for CellError {
+    fn from(e: OptionsError) -> Self {
+        match e {
+            OptionsError::Key(e) => e.into(),
+            e @ OptionsError::Label(_) => Self::BadInput(e.to_string()),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_disk_agent::backup::EachForeseen;
-use capstan_disk_agent::stream::choice::Ladder;
+use capstan_engine::ladder::Ladder;
 use capstan_format::id::MediumId;
 use capstan_format::keys::{KeyRecord, SessionKeys};
 

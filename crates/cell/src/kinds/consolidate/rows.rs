@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::row::Row;
 use capstan_catalog::version::{Merged, Overview};
-use capstan_disk_agent::owners::OwnerNames;
-use capstan_disk_agent::stream::StreamWriter;
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::{Code, path_text};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::acl::{self, Whose};
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Outcome};
 use capstan_format::id::StreamId;
+use capstan_stream::StreamWriter;
+use capstan_stream::owners::OwnerNames;
 
 use super::frames::Frames;
 use super::live::Live;

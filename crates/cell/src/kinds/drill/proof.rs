@@ -11,12 +11,13 @@ use capstan_catalog::diff::{Aspect, LiveRows, differences};
 use capstan_catalog::listed::Listed;
 use capstan_catalog::row::Row;
 use capstan_disk_agent::ctime::proves_contents;
+use capstan_disk_agent::linux::names::owner_names;
 use capstan_disk_agent::linux::source::{self, Buffers, DirHandle};
 use capstan_disk_agent::look::row_of;
-use capstan_disk_agent::owners::OwnerNames;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::sums::ContentSum;
+use capstan_stream::owners::OwnerNames;
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{CellError, Result, plain};
@@ -63,7 +64,7 @@ impl Proof {
             .map_err(|e| CellError::io("open", scratch.display())(e.into()))?;
         let root = source::open_root().map_err(CellError::io("open", "/"))?;
         let scratch = DirHandle { fd, path: Vec::new() };
-        Ok(Self { scratch, root, arc, limited, unchecked, away, owners: OwnerNames::default() })
+        Ok(Self { scratch, root, arc, limited, unchecked, away, owners: owner_names() })
     }
 
     /// Proves each file of the sample, and counts how.

@@ -10,7 +10,8 @@ use capstan_engine::meter::{Meters, Stage};
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, Timestamp};
 
 use crate::backup::counters::Counters;
-use crate::stream::{StreamOptions, StreamWriter};
+use capstan_stream::StreamWriter;
+use capstan_stream::options::StreamOptions;
 
 /// What the backup of an input works with.
 pub(in crate::backup) struct OfInput<'a> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use capstan_catalog::keys::VersionKeys;
 use capstan_disk_agent::backup::counters::Counters;
 use capstan_disk_agent::backup::job::ReadyJob;
-use capstan_disk_agent::stream::choice::Ladder;
+use capstan_engine::ladder::Ladder;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::threads;

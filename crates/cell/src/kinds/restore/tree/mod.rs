@@ -14,12 +14,13 @@ use std::collections::HashMap;
 
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
-use capstan_disk_agent::restore::{ContentsKeys, FileRow, Files, Named};
+use capstan_disk_agent::restore::{FileRow, Files, Named};
 use capstan_engine::meter::Meters;
 use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Kind, OutcomeCode};
 use capstan_format::keys::Purpose;
 use capstan_media_agent::serve::spans::Spans;
+use capstan_stream::contents::ContentsKeys;
 
 use self::finish::Live;
 use self::losses::Heard;

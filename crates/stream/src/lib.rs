@@ -4,11 +4,19 @@
 //! the media agent says that a segment ends, the stream ends its frame, says what reading found ([`Outcome`] rows) and
 //! starts the next segment with its label and the rows whose data are still to come.
 //!
+//! [`options`] is what a stream is made with, [`choice`] decides how hard to compress, [`owners`] has the names that rows go with.
+//! [`contents`] is the way back: it opens frames.
+//!
 //! [`Outcome`]: capstan_format::entry::Outcome
+
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
 mod blocks;
 pub mod choice;
+pub mod contents;
 mod frames;
+pub mod options;
+pub mod owners;
 mod sums;
 
 use std::collections::VecDeque;
@@ -22,11 +30,9 @@ use capstan_format::codec::{Codec, Compressor, Method};
 use capstan_format::crc::payload_crc;
 use capstan_format::entry::Entry;
 use capstan_format::frame::{FRAME_HEADER_LEN, FRAME_PLAIN_DEFAULT, FrameHeader, FrameType};
-use capstan_format::id::StreamId;
-use capstan_format::keys::FrameSealer;
 
+use crate::options::StreamOptions;
 use crate::owners::{Named, OwnerNames};
-use crate::stream::choice::CompressionChoice;
 
 use self::sums::RowSums;
 
@@ -34,38 +40,6 @@ use self::sums::RowSums;
 const BATCH_BYTES: usize = 192 << 10;
 /// Least contents worth opening a frame for in what is left of a block.
 const LEAST_DATA: usize = 4096;
-
-/// What a stream is made with.
-pub struct StreamOptions {
-    /// Its identity: new at every run.
-    pub stream: StreamId,
-    /// The label's JSON, in clear.
-    pub label: Vec<u8>,
-    /// The names' JSON, secret where the session is encrypted.
-    pub names: Vec<u8>,
-    /// Sealers of the names and contents keys, where the session is encrypted.
-    pub sealers: Option<Sealers>,
-    /// Whether payloads of data carry a CRC, and rows the checksums of their contents. Sealed payloads carry one all the same.
-    pub crc: bool,
-    /// How to compress.
-    pub choice: CompressionChoice,
-}
-
-impl StreamOptions {
-    /// Whether payloads of data carry a CRC. What is sealed does: a tag is checked only by who has the key, and copies, repairs and
-    /// consolidations pass frames on without it.
-    fn has_payload_crc(&self) -> bool {
-        self.crc || self.sealers.is_some()
-    }
-}
-
-/// The two keys of an encrypted session, made ready for one stream.
-pub struct Sealers {
-    /// Seals batches and names.
-    pub names: FrameSealer,
-    /// Seals contents.
-    pub contents: FrameSealer,
-}
 
 /// A block being filled.
 struct OpenBlock {

@@ -1,4 +1,5 @@
-//! Names of owners and groups, and of those whom ACLs name, looked up once each.
+//! Names of owners and groups, and of those whom ACLs name, looked up once each. Where they are looked up is said by who makes
+//! [`OwnerNames`]: in the user database of a host, or nowhere.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
@@ -8,21 +9,35 @@ use capstan_format::acl::{self, AclNames, Whose};
 use capstan_format::batch::BatchEncoder;
 use capstan_format::entry::Entry;
 
-use crate::linux::names as numbers;
-
 type Names = Mutex<HashMap<u32, Option<Vec<u8>>>>;
 
 /// Remembers the names of user and group numbers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct OwnerNames {
     users: Names,
     groups: Names,
+    find: FindName,
+}
+
+/// Looks up a name.
+pub type FindName = fn((Whose, u32)) -> Option<Vec<u8>>;
+
+impl Default for OwnerNames {
+    /// Those that are [set](Self::set), and no others.
+    fn default() -> Self {
+        Self::found_by(|_| None)
+    }
 }
 
 impl OwnerNames {
+    /// Names that are looked up by `find`.
+    pub fn found_by(find: FindName) -> Self {
+        Self { users: Names::default(), groups: Names::default(), find }
+    }
+
     /// The user's name, if the machine knows one.
     pub fn user(&self, uid: u32) -> Option<Vec<u8>> {
-        remember(&self.users, uid, numbers::name_of_uid)
+        self.remember(Whose::User, uid)
     }
 
     /// The name of whom an ACL names, if the machine knows it.
@@ -49,9 +64,17 @@ impl OwnerNames {
         names.lock().insert(id, name);
     }
 
+    fn remember(&self, whose: Whose, id: u32) -> Option<Vec<u8>> {
+        let mut names = match whose {
+            Whose::User => self.users.lock(),
+            Whose::Group => self.groups.lock(),
+        };
+        names.entry(id).or_insert_with(|| (self.find)((whose, id))).clone()
+    }
+
     /// The group's name, if the machine knows one.
     pub fn group(&self, gid: u32) -> Option<Vec<u8>> {
-        remember(&self.groups, gid, numbers::name_of_gid)
+        self.remember(Whose::Group, gid)
     }
 }
 
@@ -78,9 +101,4 @@ impl Named {
             }
         }
     }
-}
-
-fn remember(names: &Names, id: u32, find: fn(u32) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
-    let mut names = names.lock();
-    names.entry(id).or_insert_with(|| find(id)).clone()
 }

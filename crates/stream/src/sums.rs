@@ -103,8 +103,10 @@ mod tests {
     use crate::owners::OwnerNames;
     use capstan_wire::compression::Compression;
 
-    use crate::stream::choice::{CompressionChoice, Ladder};
-    use crate::stream::{StreamOptions, StreamWriter};
+    use crate::StreamWriter;
+    use crate::choice::CompressionChoice;
+    use crate::options::StreamOptions;
+    use capstan_engine::ladder::Ladder;
 
     const BLOCK: usize = 64 << 10;
 

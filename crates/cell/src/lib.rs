@@ -41,11 +41,12 @@ mod versions;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use capstan_devices::directory::mounts::MountTables;
 use capstan_devices::host::DeviceHost;
 use capstan_engine::entropy::Entropy;
 use capstan_format::id::{CellId, SegmentId};
 use capstan_idb::Idb;
+use capstan_mounts::MountTables;
+use capstan_port::Agents;
 
 use process::keeper::Keeper;
 
@@ -102,6 +103,8 @@ pub struct Cell {
     idb: Arc<Idb>,
     /// Says that this process is there, since it began a session.
     presence: Arc<OnceLock<Keeper>>,
+    /// Who moves data for it.
+    agents: Agents,
     /// Opens its media, libraries and drives.
     devices: DeviceHost,
     entropy: Arc<Entropy>,
@@ -116,14 +119,18 @@ pub struct Cell {
 
 impl Cell {
     /// Opens the cell whose home is `home`; makes it where there is none. Sessions whose process died are marked
-    /// incomplete. Refused is a home into which a recovery was begun that is not done.
-    pub fn open(home: &Path, secrets: keys::keyring::Secrets) -> Result<Self> {
+    /// incomplete. Refused is a home into which a recovery was begun that is not done. `agents` move data for it.
+    pub fn open(home: &Path, secrets: keys::keyring::Secrets, agents: Agents) -> Result<Self> {
         upkeep::idb::refuse_half_recovered(home)?;
-        Self::open_begun(home, secrets)
+        Self::open_begun(home, secrets, agents)
     }
 
     /// The same, for the recovery itself.
-    pub(crate) fn open_begun(home: &Path, secrets: keys::keyring::Secrets) -> Result<Self> {
+    pub(crate) fn open_begun(
+        home: &Path,
+        secrets: keys::keyring::Secrets,
+        agents: Agents,
+    ) -> Result<Self> {
         let mounts = Arc::new(MountTables::default());
         media::refuse_unmounted_home(home, &mounts)?;
         let idb = Idb::open(home)?;
@@ -138,6 +145,7 @@ impl Cell {
             id,
             idb: Arc::new(idb),
             presence: Arc::default(),
+            agents,
             devices: DeviceHost::default(),
             entropy: Arc::new(entropy),
             secrets: Arc::new(secrets),
@@ -146,11 +154,6 @@ impl Cell {
             poor: Arc::default(),
             changed: Arc::default(),
         })
-    }
-
-    /// The same, with other tables of the mount points of this machine than the system's.
-    pub fn with_mount_tables(self, tables: MountTables) -> Self {
-        Self { mounts: Arc::new(tables), ..self }
     }
 
     /// The same, with its media, libraries and drives at that host; else it has one for itself.

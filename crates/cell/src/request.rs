@@ -7,13 +7,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use capstan_address::{Address, SpoolPlan};
-pub use capstan_disk_agent::backup::{Fate, Foreseen};
 use capstan_format::entry::Kind;
 use capstan_idb::RotationSet;
 pub use capstan_idb::{LogLevel, Protection};
 pub use capstan_select::Pattern;
 pub use capstan_wire::backup::{Locked, ReadMode};
 pub use capstan_wire::compression::Compression;
+pub use capstan_wire::foreseen::{Fate, Foreseen};
 pub use capstan_wire::restore::Overwrite;
 use jiff::civil::Date;
 use serde::Serialize;

@@ -32,7 +32,8 @@ use capstan_medium::OpenMedium;
 use capstan_medium::names::HEADER_NAME;
 use capstan_medium::storage::{ReadFile, Storage, WriteFile};
 use support::{
-    Deaf, State, backup, backup_request, fast_dir, make_ring, make_tree, restore, secrets, tree,
+    Deaf, State, agents, backup, backup_request, fast_dir, make_ring, make_tree, restore, secrets,
+    tree,
 };
 use tempfile::TempDir;
 
@@ -59,7 +60,7 @@ impl Made {
         if let Some(p) = passphrase {
             make_ring(&home, p);
         }
-        let cell = Cell::open(&home, secrets(passphrase)).unwrap();
+        let cell = Cell::open(&home, secrets(passphrase), agents()).unwrap();
         let request =
             BackupRequest { compression, ..backup_request(&source, &dir.path().join("medium")) };
         backup(&cell, &request);
@@ -94,7 +95,7 @@ impl Made {
             let ring = "keyring.json";
             fs::copy(self.dir.path().join("home").join(ring), home.join(ring)).unwrap();
         }
-        Cell::open(&home, secrets(self.passphrase)).unwrap()
+        Cell::open(&home, secrets(self.passphrase), agents()).unwrap()
     }
 
     fn import(&self, cell: &Cell) -> Report {

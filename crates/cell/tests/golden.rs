@@ -17,7 +17,7 @@ use capstan_cell::observe::Stop;
 use capstan_cell::request::{BackupRequest, Compression, Source, VerifyRequest};
 use capstan_engine::message::path_text;
 use capstan_format::codec::Method;
-use support::{Deaf, backup, backup_request, make_ring, make_tree, restore, secrets, tree};
+use support::{Deaf, agents, backup, backup_request, make_ring, make_tree, restore, secrets, tree};
 
 const PASSPHRASE: &str = "golden passphrase";
 /// Where the source lay: the same everywhere, so that the stored paths do not depend on the machine.
@@ -81,7 +81,8 @@ fn todays_code_reads_the_golden_media() {
         // A copy, so that nothing that is tried here can change the one that is kept.
         let medium = dir.path().join("medium");
         copy_dir(&place.join("medium"), &medium);
-        let cell = Cell::open(&dir.path().join("home"), secrets(golden.passphrase)).unwrap();
+        let cell =
+            Cell::open(&dir.path().join("home"), secrets(golden.passphrase), agents()).unwrap();
 
         let device = format!("file:{}", medium.display()).parse().unwrap();
         let report = cell.import(&device, &Deaf, &Stop::default()).unwrap();
@@ -116,8 +117,12 @@ fn a_golden_medium_without_its_passphrase_gives_nothing_away() {
     let medium = dir.path().join("medium");
     copy_dir(&place(golden).join("medium"), &medium);
     for wrong in [None, Some("another passphrase")] {
-        let cell = Cell::open(&dir.path().join(format!("home{}", wrong.is_some())), secrets(wrong))
-            .unwrap();
+        let cell = Cell::open(
+            &dir.path().join(format!("home{}", wrong.is_some())),
+            secrets(wrong),
+            agents(),
+        )
+        .unwrap();
         let device = format!("file:{}", medium.display()).parse().unwrap();
         let imported = cell.import(&device, &Deaf, &Stop::default());
         let sessions = cell.sessions(None, None, 10).unwrap();
@@ -161,7 +166,7 @@ fn write_the_golden_media() {
             make_ring(&home, p);
         }
         let medium = dir.path().join("golden");
-        let cell = Cell::open(&home, secrets(golden.passphrase)).unwrap();
+        let cell = Cell::open(&home, secrets(golden.passphrase), agents()).unwrap();
         let request =
             BackupRequest { compression: golden.compression, ..backup_request(source, &medium) };
         backup(&cell, &request);

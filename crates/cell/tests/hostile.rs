@@ -30,7 +30,7 @@ use capstan_stream::choice::CompressionChoice;
 use capstan_stream::options::StreamOptions;
 use capstan_stream::owners::OwnerNames;
 use capstan_wire::compression::Compression;
-use support::{Deaf, fast_dir};
+use support::{Deaf, agents, fast_dir};
 
 /// Writes a medium with a session that has these rows.
 fn write_medium(path: &Path, rows: Vec<Entry>) {
@@ -160,7 +160,7 @@ fn names_that_lead_out_are_refused_by_restores_of_both_kinds() {
     ];
     rows.sort_by(|a, b| path_order((&a.dir, &a.name), (&b.dir, &b.name)));
     write_medium(&at("medium"), rows);
-    let cell = Cell::open(&at("home"), Secrets::none()).unwrap();
+    let cell = Cell::open(&at("home"), Secrets::none(), agents()).unwrap();
     let device = format!("file:{}", at("medium").display()).parse().unwrap();
     cell.import(&device, &Deaf, &Stop::default()).unwrap();
     for (to, what) in
@@ -185,7 +185,7 @@ fn names_that_lead_out_are_refused_by_restores_of_both_kinds() {
 fn with_claim(dir: &Path, fill: u64) -> Cell {
     let huge = Entry { name: b"huge".to_vec(), mode: 0o644, size: 1 << 62, ..Entry::default() };
     write_medium_with(&dir.join("medium"), vec![huge], 10, fill);
-    let cell = Cell::open(&dir.join("home"), Secrets::none()).unwrap();
+    let cell = Cell::open(&dir.join("home"), Secrets::none(), agents()).unwrap();
     let device = format!("file:{}", dir.join("medium").display()).parse().unwrap();
     cell.import(&device, &Deaf, &Stop::default()).unwrap();
     cell

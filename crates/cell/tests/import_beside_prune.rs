@@ -13,7 +13,7 @@ use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::{Observer, Progress, Stop};
 use capstan_cell::prune::{Count, KeepRules, PruneRequest};
 use capstan_engine::message::{Listener, Message};
-use support::{Deaf, backup, backup_request, make_tree, restore, tree};
+use support::{Deaf, agents, backup, backup_request, make_tree, restore, tree};
 
 /// Prunes at the first message: an import says one of a damaged catalog when it comes to it.
 struct Pruner {
@@ -27,7 +27,7 @@ impl Listener for Pruner {
             return;
         }
         assert!(message.text.contains("are taken from its streams"), "{message:?}");
-        let cell = Cell::open(&self.home, Secrets::none()).unwrap();
+        let cell = Cell::open(&self.home, Secrets::none(), agents()).unwrap();
         let rules = KeepRules { last: Some(Count::Last(1)), ..KeepRules::default() };
         let request = PruneRequest { rules, ..PruneRequest::default() };
         let pruned = cell.prune(&request, &Deaf, &Stop::default()).unwrap();
@@ -49,7 +49,7 @@ fn what_a_prune_removes_while_a_medium_is_imported_is_not_recorded() {
     let at = |name: &str| dir.path().join(name);
     fs::create_dir(at("source")).unwrap();
     make_tree(&at("source"), 1024);
-    let cell = Cell::open(&at("home"), Secrets::none()).unwrap();
+    let cell = Cell::open(&at("home"), Secrets::none(), agents()).unwrap();
     let request = backup_request(&at("source"), &at("medium"));
     for _ in 0..3 {
         backup(&cell, &request);

@@ -1,5 +1,7 @@
 //! Backup and restore of made trees through the cell, compared with rsync.
 
+mod support;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use capstan_cell::request::{
     VerifyRequest, VersionName,
 };
 use capstan_engine::message::{Listener, Message};
+use support::agents;
 use tempfile::TempDir;
 
 #[derive(Default)]
@@ -38,7 +41,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let cell = Cell::open(&dir.path().join("home"), Secrets::none()).unwrap();
+        let cell = Cell::open(&dir.path().join("home"), Secrets::none(), agents()).unwrap();
         fs::create_dir(dir.path().join("src")).unwrap();
         Self { dir, cell, log: SessionLog::default() }
     }
@@ -222,7 +225,7 @@ fn the_database_can_be_lost() {
     let bench = Bench::new();
     make_tree(&bench.path("src"), 60, 30_000);
     bench.backup(&BackupRequest { segment_size: Some(1 << 20), ..bench.request() });
-    let cell = Cell::open(&bench.path("home2"), Secrets::none()).unwrap();
+    let cell = Cell::open(&bench.path("home2"), Secrets::none(), agents()).unwrap();
     let device = bench.request().device;
     let report = cell.import(&device, &bench.log, &Stop::default()).unwrap();
     assert_eq!(report.status, "completed", "{report:?}");

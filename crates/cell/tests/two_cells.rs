@@ -17,7 +17,7 @@ use capstan_cell::request::BackupRequest;
 use capstan_devices::operator::Operator;
 use capstan_medium::tape::ANOTHER_HOST;
 use capstan_tape::vtl::library::{Design, Library};
-use support::{Deaf, backup, backup_request, make_tree, restore, tree};
+use support::{Deaf, agents, backup, backup_request, make_tree, restore, tree};
 
 /// A cell with what it backs up, and the tape that it backs up to.
 struct House {
@@ -30,7 +30,7 @@ struct House {
 impl House {
     fn new(dir: &Path, name: &str, barcode: &str) -> Self {
         let at = |what: &str| dir.join(format!("{what}-{name}"));
-        let cell = Cell::open(&at("home"), Secrets::none()).unwrap();
+        let cell = Cell::open(&at("home"), Secrets::none(), agents()).unwrap();
         std::fs::create_dir(at("source")).unwrap();
         make_tree(&at("source"), 4096);
         std::fs::write(at("source").join("whose"), name).unwrap();
@@ -126,7 +126,7 @@ fn each_cell_calls_its_host_by_its_own_name() {
         let home = dir.path().join(name);
         std::fs::create_dir(&home).unwrap();
         std::fs::write(home.join("capstan.toml"), settings).unwrap();
-        Cell::open(&home, Secrets::none()).unwrap()
+        Cell::open(&home, Secrets::none(), agents()).unwrap()
     };
     let cells = [open("one", "host = \"one\"\n"), open("two", "host = \"two\"\n"), open("own", "")];
     let source = dir.path().join("source");

@@ -10,7 +10,7 @@ use capstan_cell::Cell;
 use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
 use capstan_cell::request::{BackupRequest, VerifyRequest};
-use support::{Deaf, backup, backup_request, fast_dir, make_tree, restore, tree};
+use support::{Deaf, agents, backup, backup_request, fast_dir, make_tree, restore, tree};
 
 fn segment(medium: &Path, number: u32) -> std::path::PathBuf {
     medium.join(format!("{number:08}.segment"))
@@ -38,7 +38,7 @@ fn a_segment_that_was_not_recorded_is_recorded_by_the_next_session() {
                 .unwrap();
         }
         let request = BackupRequest { resume, ..backup_request(&source, &medium) };
-        let first = Cell::open(&dir.path().join("home1"), Secrets::none()).unwrap();
+        let first = Cell::open(&dir.path().join("home1"), Secrets::none(), agents()).unwrap();
         backup(&first, &request);
         let last =
             capstan_devices::directory::open(&medium).unwrap().segments().unwrap().len() as u32;
@@ -49,7 +49,7 @@ fn a_segment_that_was_not_recorded_is_recorded_by_the_next_session() {
             fs::remove_file(segment(&medium, number)).unwrap();
         }
         fs::rename(segment(&medium, unrecorded), &aside).unwrap();
-        let second = Cell::open(&dir.path().join("home2"), Secrets::none()).unwrap();
+        let second = Cell::open(&dir.path().join("home2"), Secrets::none(), agents()).unwrap();
         import(&second, &medium);
         // Another home is another cell: it writes to what it made its own.
         second.media_adopt(&format!("file:{}", medium.display()), false, &Deaf).unwrap();
@@ -71,7 +71,7 @@ fn a_segment_that_was_not_recorded_is_recorded_by_the_next_session() {
         let verify = VerifyRequest::Medium(medium.display().to_string());
         let report = second.verify(&verify, &Deaf, &Stop::default()).unwrap();
         assert_eq!(report.status, "completed", "{report:?}");
-        let third = Cell::open(&dir.path().join("home3"), Secrets::none()).unwrap();
+        let third = Cell::open(&dir.path().join("home3"), Secrets::none(), agents()).unwrap();
         import(&third, &medium);
         same(&third, "by an import");
     }

@@ -46,6 +46,16 @@ impl<'de> Visitor<'de> for OfName {
     }
 }
 
+/// For a field with a name.
+pub(crate) fn serialize<S: Serializer>(name: &[u8], s: S) -> Result<S::Ok, S::Error> {
+    Name(name).serialize(s)
+}
+
+/// For a field with a name.
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
+    Owned::deserialize(d).map(|name| name.0)
+}
+
 /// For a field with a list of names.
 pub(crate) mod list {
     use super::{Deserialize, Deserializer, Name, Owned, Serializer};

@@ -164,6 +164,19 @@ pub struct Noted {
     pub maskable: Vec<String>,
 }
 
+/// What came of a job: whether all of it was handed to the media agent, and what it came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedOver {
+    /// Whether all of it was.
+    pub is_whole: bool,
+    /// Why standard input, or a command, failed.
+    pub input_failed: Option<String>,
+    /// What was counted.
+    pub counts: Counts,
+    /// What was noted.
+    pub noted: Noted,
+}
+
 /// How files are read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadOptions {

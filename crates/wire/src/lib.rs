@@ -7,7 +7,9 @@
 mod as_text;
 pub mod backup;
 pub mod compression;
+pub mod foreseen;
 pub mod keys;
+pub mod probe;
 pub mod restore;
 
 use serde::Serialize;

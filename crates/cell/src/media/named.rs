@@ -6,10 +6,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::directory::mounts::whole;
 use capstan_format::id::MediumId;
 use capstan_idb::{ID_DIGITS_LEAST, Medium};
 use capstan_medium::DeviceError;
+use capstan_mounts::whole;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};

@@ -6,12 +6,12 @@
 use std::path::Path;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::directory::mounts::{MountTables, whole};
 use capstan_devices::directory::{InDirectory, look_in};
 use capstan_devices::host::DeviceHost;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_medium::DeviceError;
+use capstan_mounts::{MountTables, whole};
 
 use super::{is_place_here, shown};
 use crate::Cell;

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use capstan_cell::Cell;
 use capstan_cell::keyring::{self, Secrets};
@@ -16,10 +17,17 @@ use capstan_cell::request::{
     BackupRequest, Compression, Locked, Overwrite, ReadMode, RestoreRequest, RestoreTo, Source,
     VersionName,
 };
+use capstan_disk_agent::agent::LocalDiskAgent;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::message::{Listener, Message};
 use capstan_format::keys::{ArgonParams, KeyRing, LockBy, NewLock, Scope};
+use capstan_port::Agents;
 use tempfile::TempDir;
+
+/// The agents of this host.
+pub fn agents() -> Agents {
+    Agents { disk: Arc::new(LocalDiskAgent::default()) }
+}
 
 /// Nobody listens: what counts is in the reports.
 pub struct Deaf;

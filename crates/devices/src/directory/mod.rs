@@ -5,7 +5,7 @@
 //! complete segment, and a `.part` is what a killed writer left, removed by the next.
 //!
 //! [`storage`] is the file system, with [`faulty`] as its stand-in that loses what was not synchronised. [`manage`] is what is done to the
-//! medium as a whole, [`lost_header`](mod@lost_header) writes its header anew. [`mounts`] tells whether a disk is mounted there at all.
+//! medium as a whole, [`lost_header`](mod@lost_header) writes its header anew.
 
 use std::fs::File;
 use std::path::Path;
@@ -31,7 +31,6 @@ pub mod faulty;
 mod held_tests;
 mod lost_header;
 mod manage;
-pub mod mounts;
 mod storage;
 
 pub use lost_header::{LostHeader, lost_header, medium_of, rewrite_header};

@@ -13,7 +13,8 @@ use super::{KEPT, text};
 use crate::backup::huge::{HUGE, HugeFile};
 use crate::linux::source;
 use crate::linux::source_file::SourceFile;
-use crate::walk::{BaseRow, WalkItem};
+use crate::walk::{OfStat, WalkItem};
+use capstan_port::disk::base::BaseRow;
 
 /// A file that is open to be read.
 pub(super) struct OpenFile {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use capstan_engine::message::path_text;
+use capstan_port::disk::backup::Counting;
 use capstan_wire::backup::{Counts, MOUNTED_LISTED, Noted};
 use parking_lot::Mutex;
 
@@ -62,9 +63,10 @@ impl Counters {
     pub(super) fn note_maskable(&self, path: &str) {
         note(&self.maskable, path);
     }
+}
 
-    /// What was counted so far.
-    pub fn counts(&self) -> Counts {
+impl Counting for Counters {
+    fn counts(&self) -> Counts {
         let of = |n: &AtomicU64| n.load(Relaxed);
         Counts {
             found: of(&self.found),
@@ -82,8 +84,7 @@ impl Counters {
         }
     }
 
-    /// The paths that were noted so far.
-    pub fn noted(&self) -> Noted {
+    fn noted(&self) -> Noted {
         Noted {
             cut: self.cut.lock().clone(),
             mounted: self.mounted.lock().iter().cloned().collect(),

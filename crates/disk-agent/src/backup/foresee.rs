@@ -12,6 +12,9 @@ use capstan_engine::threads::{self, NoThread};
 use capstan_format::entry::{ExtentKind, Kind, join};
 use capstan_format::id::StreamId;
 
+use capstan_port::disk::backup::EachForeseen;
+use capstan_wire::foreseen::{Fate, Foreseen};
+
 use super::counters::Counters;
 use super::reader::StreamReader;
 use super::{Backup, GROUPS_WAITING, walk_event};
@@ -19,58 +22,6 @@ use crate::backup::huge::Pieces;
 use crate::walk::ahead::Ahead;
 use crate::walk::{BaseCursor, Group, LeftOut, WalkItem, Walker};
 use capstan_stream::options::StreamOptions;
-
-/// What becomes of a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// The last version does not have it.
-    New,
-    /// It is something else than in the last version.
-    Changed,
-    /// It changed, and its contents are those that the last version has.
-    Metadata,
-    /// It is as in the last version.
-    Unchanged,
-    /// The last version has it, and it is gone.
-    Removed,
-    /// It is left out.
-    LeftOut,
-    /// It cannot be backed up, which a message says.
-    Failed,
-}
-
-impl Fate {
-    /// Its word, in text and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Changed => "changed",
-            Self::Metadata => "metadata",
-            Self::Unchanged => "unchanged",
-            Self::Removed => "removed",
-            Self::LeftOut => "left out",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// A name, and what becomes of it.
-#[derive(Debug)]
-pub struct Foreseen {
-    /// Its path, without leading slash.
-    pub path: Vec<u8>,
-    /// What becomes of it.
-    pub fate: Fate,
-    /// Bytes of contents that would be read.
-    pub bytes: u64,
-    /// Why it is left out, if it is: the rule, in words.
-    pub rule: Option<String>,
-    /// Whether only what is in it is left out, and the directory itself is not.
-    pub contents: bool,
-}
-
-/// Takes what becomes of each name.
-pub type EachForeseen<'f> = dyn FnMut(&Foreseen) + 'f;
 
 /// Foresees a backup of the roots; counts as the backup does. Calls with each name, in the order of the walk.
 pub(super) fn foresee(

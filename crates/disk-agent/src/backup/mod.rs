@@ -1,13 +1,13 @@
 //! Reading a source into streams: files are opened in groups, their rows sent, then their contents. [`job`] is how it is asked for.
 
 mod contents;
-pub mod counters;
+mod counters;
 mod foresee;
 mod hardlinks;
 mod huge;
 mod input;
 pub mod job;
-pub mod known;
+mod known;
 mod probe;
 mod reader;
 mod rest;
@@ -31,8 +31,6 @@ use capstan_wire::backup::ReadOptions;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-pub use self::foresee::{EachForeseen, Fate, Foreseen, Nowhere};
-pub use self::probe::{Probe, Work};
 use self::reader::StreamReader;
 use crate::backup::counters::Counters;
 use crate::backup::huge::Pieces;

@@ -10,8 +10,8 @@ use capstan_engine::threads;
 use capstan_format::codec::{Compressor, Method};
 use capstan_format::entry::Kind;
 use capstan_format::id::StreamId;
-use capstan_format::keys::{Cipher, FrameSealer, Purpose};
-use capstan_wire::compression::Compression;
+use capstan_format::keys::{FrameSealer, Purpose};
+use capstan_wire::probe::{Probe, Work};
 
 use super::GROUPS_WAITING;
 use crate::linux::source;
@@ -29,49 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const READ: usize = 256 << 10;
 /// One of so many reads is compressed, to see what comes of it.
 const TRIED: u64 = 16;
-
-/// What the first files of a source showed.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Probe {
-    /// Bytes that were read.
-    pub bytes: u64,
-    /// In what time, opening and looking for the files included.
-    pub time: Duration,
-    /// Bytes that were compressed for a try.
-    pub tried: u64,
-    /// What these came to.
-    pub shrunk: u64,
-}
-
-impl Probe {
-    /// Bytes per second that one reader gets.
-    pub fn rate(&self) -> f64 {
-        self.bytes as f64 / self.time.as_secs_f64().max(1e-6)
-    }
-
-    /// The same of what comes out where the session works on what it reads: what goes to the medium.
-    pub fn made(&self) -> Self {
-        let bytes = self.bytes as f64 / self.ratio();
-        Self { bytes: bytes as u64, time: self.time, tried: 0, shrunk: 0 }
-    }
-
-    /// Bytes that compression makes one: 1 and more.
-    pub fn ratio(&self) -> f64 {
-        match self.shrunk {
-            0 => 1.0,
-            shrunk => (self.tried as f64 / shrunk as f64).max(1.0),
-        }
-    }
-}
-
-/// What a stream does with all that it reads: then it is part of its rate.
-#[derive(Debug, Clone, Copy)]
-pub struct Work {
-    /// How it compresses.
-    pub compression: Compression,
-    /// How it encrypts, if it does.
-    pub cipher: Option<Cipher>,
-}
 
 /// A stream's work, ready to be done.
 struct Tools {
@@ -233,7 +190,9 @@ impl Taster {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_format::keys::Cipher;
     use capstan_wire::backup::Rules;
+    use capstan_wire::compression::Compression;
 
     fn of(dir: &std::path::Path) -> Probe {
         let root = source::resolve(dir).unwrap();

@@ -3,7 +3,7 @@
 use capstan_format::entry::{Extent, ExtentKind};
 use capstan_format::id::StreamId;
 
-use crate::walk::Saved;
+use capstan_port::disk::base::Saved;
 
 /// Extents of a row at most that say where its contents are: a batch must hold them. What is beyond is read again.
 const EXTENTS: usize = 20_000;

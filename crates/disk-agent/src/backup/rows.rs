@@ -16,7 +16,8 @@ use super::{KEPT, text};
 use crate::ctime;
 use crate::linux::source_file::SourceFile;
 use crate::linux::{locks, source};
-use crate::walk::{BaseRow, WalkItem};
+use crate::walk::{OfStat, WalkItem};
+use capstan_port::disk::base::BaseRow;
 
 /// A file that was changed this short a time ago may still be open for writing.
 const RECENT: Duration = Duration::from_secs(120);
@@ -469,7 +470,7 @@ fn has_details_of(base: &BaseRow, entry: &Entry) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linux::source::Access;
+    use capstan_port::disk::base::Access;
 
     fn base_of(stat: &Stat, access: Option<Access>) -> BaseRow {
         BaseRow {

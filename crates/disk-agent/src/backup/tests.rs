@@ -24,8 +24,9 @@ use capstan_wire::compression::Compression;
 use super::input::saved::OfInput;
 use super::*;
 use crate::linux::source::{DirHandle, Listed};
-use crate::walk::{BaseRow, WalkItem};
+use crate::walk::WalkItem;
 use capstan_engine::ladder::Ladder;
+use capstan_port::disk::base::BaseRow;
 use capstan_stream::choice::CompressionChoice;
 
 const BLOCK: usize = 256 << 10;

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use capstan_format::entry::{Entry, Kind, Timestamp, Xattr};
+use capstan_port::disk::base::Access;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, Statx, StatxFlags};
 use rustix::io::Errno;
 
@@ -442,26 +443,6 @@ pub fn resolve_absent(path: &Path) -> io::Result<Vec<u8>> {
     }
     let bytes = resolved.into_os_string().into_vec();
     Ok(bytes.strip_prefix(b"/").unwrap_or(&bytes).to_vec())
-}
-
-/// What stat says of a name beside its times, its length and its inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Access {
-    /// Permission bits.
-    pub mode: u16,
-    /// Its owner.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
-    /// Major and minor number of a device node, else zeros.
-    pub rdev: (u32, u32),
-}
-
-impl From<&Entry> for Access {
-    fn from(entry: &Entry) -> Self {
-        let Entry { mode, uid, gid, rdev, .. } = *entry;
-        Self { mode, uid, gid, rdev }
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use rustix::fs::Stat;
 use crate::linux::source;
 use crate::linux::source_file::{DIRECT_MIN, SourceFile};
 use crate::linux::stalls::Stalls;
-use crate::walk::{Group, WalkItem};
+use crate::walk::{Group, OfStat, WalkItem};
 
 /// Threads that fetch.
 pub const FETCHERS: usize = 32;

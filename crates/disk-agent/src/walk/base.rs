@@ -1,90 +1,22 @@
-//! What a walk is told of the version that a backup builds on, or goes on with: a stream of rows in the order of the walk, read beside it.
+//! What a walk is told of the version that a backup builds on, or goes on with: its rows, read beside the walk.
 
-use capstan_format::entry::{Entry, Kind, Timestamp, Xattr, path_order};
-use capstan_format::id::StreamId;
+use capstan_format::entry::{Kind, path_order};
+use capstan_port::disk::base::{BaseBroken, BaseRow, BaseRows, NamedRow};
+use capstan_port::disk::ctime;
 use rustix::fs::Stat;
 
-use crate::ctime;
 use crate::linux::source;
-use crate::linux::source::Access;
 
-/// What a base says of a name: enough to see whether it changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BaseRow {
-    /// Whether all of it can be restored from the base. If not, it is to be saved again.
-    pub complete: bool,
-    /// The checksum of its contents, holes left out, where that is known.
-    pub sum: Option<u64>,
-    /// Its kind.
-    pub kind: Kind,
-    /// Its permissions and owners, and of a device node its numbers; unknown of a [file known by its
-    /// inode](crate::backup::known::by_inode::BaseFiles).
-    pub access: Option<Access>,
-    /// What else its row says, where its ctime would not tell that it changed; unknown of a file known by its inode.
-    pub details: Option<Box<Details>>,
-    /// Its length in bytes.
-    pub size: u64,
-    /// Its times.
-    pub mtime: Timestamp,
-    /// Its inode's time.
-    pub ctime: Timestamp,
-    /// Its inode number.
-    pub ino: u64,
-    /// The number of the device that its inode was on.
-    pub dev: u64,
-    /// Of a file with holes: where it has data, as offset and length, ascending and apart.
-    pub data: Option<Vec<(u64, u64)>>,
-    /// The first name of the same file, where this is a further one.
-    pub link_to: Option<Vec<u8>>,
-    /// What of its contents can be referred to where it is, ascending and apart: of a file that is not complete what an earlier run
-    /// of the same version has, of a [file known by its inode](crate::backup::known::by_inode::BaseFiles) all.
-    pub saved: Vec<Saved>,
-}
-
-/// What stat does not say of a name, beside its contents.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Details {
-    /// A symbolic link's text.
-    pub target: Vec<u8>,
-    /// Its extended attributes.
-    pub xattrs: Vec<Xattr>,
-    /// Its inode flags.
-    pub flags: u32,
-}
-
-impl Details {
-    /// Of a row of a base, if ctime [proves nothing](ctime::proves_contents) there.
-    pub fn needed_of(entry: &Entry) -> Option<Box<Self>> {
-        let is_needed = !entry.link && !ctime::proves_contents(entry.mtime, entry.ctime);
-        is_needed.then(|| {
-            let Entry { target, xattrs, inode_flags, .. } = entry;
-            Box::new(Self { target: target.clone(), xattrs: xattrs.clone(), flags: *inode_flags })
-        })
-    }
-
-    /// Whether a row that was made says the same.
-    pub fn are_of(&self, entry: &Entry) -> bool {
-        (&self.target, &self.xattrs, self.flags)
-            == (&entry.target, &entry.xattrs, entry.inode_flags)
-    }
-}
-
-/// A range of a file's contents that is on media already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Saved {
-    /// Where in the file it begins.
-    pub offset: u64,
-    /// Its length in bytes.
-    pub len: u64,
-    /// The stream that has it.
-    pub stream: StreamId,
-    /// The stream's logical offset at which it begins.
-    pub logical: u64,
-}
-
-impl BaseRow {
+/// What stat says of a row of a base.
+pub(crate) trait OfStat {
     /// Whether it describes what stat says, apart from whose link it is.
-    pub fn is_of(&self, stat: &Stat) -> bool {
+    fn is_of(&self, stat: &Stat) -> bool;
+    /// Whether it describes what stat says, and stat proves that nothing else changed. A further name has nothing else.
+    fn is_certainly_of(&self, stat: &Stat) -> bool;
+}
+
+impl OfStat for BaseRow {
+    fn is_of(&self, stat: &Stat) -> bool {
         let kind = source::kind_of_mode(stat.st_mode);
         kind == Some(self.kind)
             && self.size == source::size_of(self.kind, stat)
@@ -94,40 +26,10 @@ impl BaseRow {
             && self.access.is_none_or(|access| access == source::access_of(self.kind, stat))
     }
 
-    /// Whether it describes what stat says, and stat proves that nothing else changed. A further name has nothing else.
-    pub fn is_certainly_of(&self, stat: &Stat) -> bool {
+    fn is_certainly_of(&self, stat: &Stat) -> bool {
         let is_proof = ctime::proves_contents(source::mtime_of(stat), source::ctime_of(stat));
         self.is_of(stat) && (is_proof || self.link_to.is_some())
     }
-
-    /// Whether it has data in these ranges of a file, and in no others.
-    pub fn has_data_in(&self, ranges: &[(u64, u64)]) -> bool {
-        match &self.data {
-            Some(data) => data == ranges,
-            None => ranges == [(0, self.size)],
-        }
-    }
-}
-
-/// A row of a base, with its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedRow {
-    /// Its directory, without leading slash.
-    pub dir: Vec<u8>,
-    /// Its name there.
-    pub name: Vec<u8>,
-    /// What the base says of it; a tombstone where it says that the name was removed.
-    pub row: BaseRow,
-}
-
-/// The base cannot be read any further. Who gives its rows knows why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BaseBroken;
-
-/// The rows of a base in the order of the walk ([`path_order`]), each once: a stream, of which nothing is asked back.
-pub trait BaseRows: Send {
-    /// The next row; nothing at the end.
-    fn next(&mut self) -> Result<Option<NamedRow>, BaseBroken>;
 }
 
 /// Looks names up in a base. Asked in the order of the walk, so that memory stays flat.
@@ -217,6 +119,8 @@ impl BaseCursor for Beside<'_> {
 
 #[cfg(test)]
 mod tests {
+    use capstan_format::entry::Timestamp;
+
     use super::*;
 
     /// Rows of these paths; `-` before one is of a name that was removed, `!` is where it breaks.

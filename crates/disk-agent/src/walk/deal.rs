@@ -12,9 +12,10 @@ use rustix::io::Errno;
 use super::entered::Entered;
 use super::missed::{Missed, Stays};
 use super::mounts::{Expected, Role, Seen, Unmounted, Within, seen};
-use super::{BaseCursor, BaseRow, GROUP, Group, LeftOut, WalkEvent, WalkItem, Walker, errno};
+use super::{BaseCursor, GROUP, Group, LeftOut, WalkEvent, WalkItem, Walker, errno};
 use crate::linux::source::{self, DirHandle, Listed};
 use crate::spill::is_of_spill;
+use capstan_port::disk::base::BaseRow;
 
 /// A subdirectory that was dealt and is to be entered.
 pub(super) struct Given {

@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::fs::Stat;
 
-use super::base::BaseRow;
 use super::entered::Entered;
 use crate::linux::source::{DirHandle, Listed};
 use crate::select::Selection;
+use capstan_port::disk::base::BaseRow;
 
 /// Names in a group: what a stream opens before it reads.
 pub const GROUP: usize = 256;

@@ -7,7 +7,7 @@ use capstan_engine::message::path_text;
 use capstan_format::entry::{Kind, is_inside, join};
 
 use crate::linux::source::{self, DirHandle};
-use crate::walk::BaseRow;
+use capstan_port::disk::base::BaseRow;
 
 /// The places that a walk did not come to, so far.
 #[derive(Default)]

@@ -25,8 +25,7 @@ use capstan_format::entry::{Kind, is_inside, join};
 use rustix::io::Errno;
 
 use self::ahead::Ahead;
-pub use self::base::{BaseBroken, BaseRow, BaseRows, Details, NamedRow, Saved};
-pub(crate) use self::base::{BaseCursor, Beside};
+pub(crate) use self::base::{BaseCursor, Beside, OfStat};
 use self::deal::{Deal, Given};
 use self::entered::Entered;
 pub use self::item::{GROUP, Group, LeftOut, WalkItem};

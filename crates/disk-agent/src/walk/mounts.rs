@@ -9,7 +9,8 @@ use capstan_format::entry::{Kind, join};
 use crate::linux::mounted::{Mounted, Place, SUBVOLUME_ROOT};
 use crate::linux::source::{self, DirHandle, Listed};
 use crate::select::MountPoints;
-use crate::walk::{BaseRow, Walker};
+use crate::walk::Walker;
+use capstan_port::disk::base::BaseRow;
 
 /// Names in an empty mount point that may lead to what is written to or the home.
 const OWN_NAMES: usize = 8;

@@ -98,7 +98,7 @@ impl Keys {
     }
 
     fn cell(&self) -> Result<Cell, Failure> {
-        Ok(Cell::open(&self.home, Secrets::none())?)
+        Ok(Cell::open(&self.home, Secrets::none(), home::agents())?)
     }
 }
 

@@ -1,19 +1,16 @@
-//! The disk agent of a job, run in this process: what it is told, what it is connected to, what it handed over.
+//! The disk agent of a job: what it is told, what it is connected to, what it handed over.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_disk_agent::backup::job::{JobError, Ports, ReadyJob};
-use capstan_disk_agent::backup::known::by_inode::BaseFiles;
-use capstan_disk_agent::backup::{EachForeseen, Nowhere};
-use capstan_disk_agent::walk::BaseRows;
-use capstan_engine::ladder::Ladder;
 use capstan_engine::link::BlockPort;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Meters;
 use capstan_format::id::StreamId;
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{SessionLabel, StreamNames};
+use capstan_port::disk::backup::{EachForeseen, JobError, Ports, ReadyBackup};
+use capstan_port::disk::base::{BaseFiles, BaseRows};
 use capstan_stream::options::OptionsError;
 use capstan_wire::backup::{BackupJob, JobSource, Streams};
 use capstan_wire::compression::Compression;
@@ -78,19 +75,8 @@ impl Job<'_> {
         Ok(BackupJob { source, builds_on: self.based_on, streams })
     }
 
-    /// Makes the disk agent ready for what it is told.
-    pub fn ready(&self, order: BackupJob, ladder: &Arc<Ladder>) -> Result<ReadyJob> {
-        Ok(ReadyJob::new(order, &self.mounts, ladder)?)
-    }
-
-    fn ports<'a>(
-        &'a self,
-        blocks: Arc<dyn BlockPort + 'a>,
-        meters: Arc<Meters>,
-        stop: &'a Stop,
-    ) -> Ports<'a> {
+    fn ports<'a>(&'a self, meters: Arc<Meters>, stop: &'a Stop) -> Ports<'a> {
         Ports {
-            blocks,
             files: self.files.as_ref().map(|files| files as &dyn BaseFiles),
             meters,
             listener: &self.log,
@@ -105,10 +91,10 @@ impl Job<'_> {
         meters: &Arc<Meters>,
         stop: &Stop,
         mut cursor: Option<Cursor<'_>>,
-        ready: ReadyJob,
+        ready: Box<dyn ReadyBackup>,
     ) -> HandedOver {
         let base = cursor.as_mut().map(|rows| rows as &mut dyn BaseRows);
-        let by_agent = ready.run(self.ports(blocks, meters.clone(), stop), base);
+        let by_agent = ready.run(blocks, self.ports(meters.clone(), stop), base);
         let handed_over = HandedOver { by_agent, base_failed: None }.built_on(cursor.as_ref());
         // Of an input that is stopped it is said that it was.
         let failed = handed_over.by_agent.input_failed.as_ref().filter(|_| !stop.0.load(Relaxed));
@@ -124,11 +110,11 @@ impl Job<'_> {
         &self,
         stop: &Stop,
         mut cursor: Option<Cursor<'_>>,
-        ready: ReadyJob,
+        ready: Box<dyn ReadyBackup>,
         each: &mut EachForeseen<'_>,
     ) -> Result<HandedOver> {
         let base = cursor.as_mut().map(|rows| rows as &mut dyn BaseRows);
-        let ports = self.ports(Arc::new(Nowhere), Arc::default(), stop);
+        let ports = self.ports(Arc::default(), stop);
         let by_agent = ready.foresee(ports, base, each)?;
         let handed_over = HandedOver { by_agent, base_failed: None }.built_on(cursor.as_ref());
         self.say_base_failed(&handed_over);
@@ -147,8 +133,8 @@ impl Job<'_> {
 impl From<JobError> for CellError {
     fn from(e: JobError) -> Self {
         match e {
-            JobError::Streams(e) => e.into(),
-            e @ JobError::Pattern(_) => Self::BadInput(e.to_string()),
+            JobError::Key(e) => e.into(),
+            e @ (JobError::Pattern(_) | JobError::Label(_)) => Self::BadInput(e.to_string()),
         }
     }
 }

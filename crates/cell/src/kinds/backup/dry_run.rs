@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_disk_agent::backup::EachForeseen;
 use capstan_engine::ladder::Ladder;
 use capstan_format::id::MediumId;
 use capstan_format::keys::{KeyRecord, SessionKeys};
+use capstan_port::disk::backup::EachForeseen;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
@@ -88,7 +88,8 @@ impl Job<'_> {
         each: &mut EachForeseen<'_>,
     ) -> Result<Report> {
         let cursor = self.cursor.take();
-        let ready = self.ready(self.order(cell, keys)?, &Arc::new(Ladder::default()))?;
+        let order = self.order(cell, keys)?;
+        let ready = cell.agents.disk.ready(order, &Arc::new(Ladder::default()))?;
         let done = self.foresee_by_agent(stop, cursor, ready, each)?;
         let ending = self.ending(cell, &done, stop.0.load(Relaxed), 0)?;
         let written = Written {

@@ -1,7 +1,7 @@
 //! What became of a job at its disk agent.
 
-use capstan_disk_agent::backup::counters::Counters;
-use capstan_disk_agent::backup::job as agent;
+use capstan_port::disk::backup::{Counting, without_a_word};
+use capstan_wire::backup as agent;
 
 use crate::error::chain;
 use crate::kinds::backup::base::resume::Cursor;
@@ -16,8 +16,8 @@ pub(super) struct HandedOver {
 
 impl HandedOver {
     /// Of a disk agent that ended without a word.
-    pub fn without_a_word(counters: &Counters) -> Self {
-        Self { by_agent: agent::HandedOver::without_a_word(counters), base_failed: None }
+    pub fn without_a_word(counting: &dyn Counting) -> Self {
+        Self { by_agent: without_a_word(counting), base_failed: None }
     }
 
     /// The same, with what became of what it builds on.
@@ -28,6 +28,6 @@ impl HandedOver {
     /// Whether all of it was, and its input did not fail.
     pub fn is_well(&self) -> bool {
         let Self { by_agent, base_failed } = self;
-        by_agent.whole.is_ok() && by_agent.input_failed.is_none() && base_failed.is_none()
+        by_agent.is_whole && by_agent.input_failed.is_none() && base_failed.is_none()
     }
 }

@@ -1,7 +1,6 @@
 //! One object's backup: what it builds on or goes on with, its session on record, its streams, its report.
 
 use capstan_address::Address;
-use capstan_disk_agent::linux::mount_table::HostMounts;
 use capstan_disk_agent::linux::used::used;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, ObjectId, SessionId, VersionId};
@@ -43,8 +42,6 @@ pub(super) struct Job<'a> {
     pub cursor: Option<Cursor<'a>>,
     /// The files of that, to find those again that were moved.
     pub files: Option<Files<'a>>,
-    /// What is mounted where its disk agent runs, and is to be.
-    pub mounts: HostMounts,
     /// Files and bytes to expect.
     pub expected: (u64, u64),
     /// Whether these are what file systems say is used on them.
@@ -143,7 +140,9 @@ impl Cell {
         let builds_on = resumed.is_some() || based.is_some();
         say_missing(&plan, &switched, builds_on, &log);
         self.look_for_links(known.as_ref(), builds_on, &mut plan, &log)?;
-        let mounts = self.look_for_mounts(known.as_ref(), &mut plan)?;
+        if !plan.trees.roots.is_empty() {
+            plan.trees.mounted_last = self.mounted_last(known.as_ref().map(|object| object.id))?;
+        }
         let label = self.label_of_job(object, resumed.as_ref(), base, keys, started_us)?;
         let files = base.map(|version| Files::of(self, version)).transpose()?;
         let (expected, is_about) = self.expected_of(request, &plan, &label)?;
@@ -158,7 +157,6 @@ impl Cell {
             based_on: based.as_ref().map(|b| b.version),
             cursor: resumed.map(|r| r.cursor).or(based.map(|b| b.cursor)),
             files,
-            mounts,
             expected,
             is_about,
         })
@@ -199,15 +197,6 @@ impl Cell {
         let expected = self.expected(label.object, label.version, is_full)?;
         let of_source = (expected == (0, 0) && is_full).then(|| used_by(request, plan)).flatten();
         Ok((of_source.unwrap_or(expected), of_source.is_some()))
-    }
-
-    /// Settles what of a source is to be mounted, by this host and by what the last version found.
-    fn look_for_mounts(&self, known: Option<&Object>, plan: &mut Plan) -> Result<HostMounts> {
-        if plan.trees.roots.is_empty() {
-            return Ok(HostMounts::default());
-        }
-        plan.trees.mounted_last = self.mounted_last(known.map(|object| object.id))?;
-        Ok(self.host_mounts())
     }
 
     /// Refuses to write in clear what was encrypted before, and warns of what is not encrypted.
@@ -350,7 +339,7 @@ impl Job<'_> {
         }
         let errors = self.log.error_count() + media_errors;
         let failed = of.by_agent.input_failed.is_some() && !stopped || of.base_failed.is_some();
-        let status = match (of.by_agent.whole.is_ok(), failed, stopped) {
+        let status = match (of.by_agent.is_whole, failed, stopped) {
             (false, ..) | (_, true, _) => Status::Failed,
             (.., true) => Status::Incomplete,
             _ if errors > 0 => Status::CompletedWithErrors,
@@ -366,7 +355,7 @@ impl Job<'_> {
         };
         let lacks =
             cell.lacks_of_new(Said::so_far(&self.log).but_cut(cut), self.label.base)?.into_list();
-        let ended = status != Status::Incomplete && by_agent.whole.is_ok() && base_failed.is_none();
+        let ended = status != Status::Incomplete && by_agent.is_whole && base_failed.is_none();
         let end = ended.then(|| SessionEnd {
             status: status.to_string(),
             ended_us: now_us(),

@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_catalog::diff::{Aspect, LiveRows, differences};
 use capstan_catalog::listed::Listed;
 use capstan_catalog::row::Row;
-use capstan_disk_agent::ctime::proves_contents;
 use capstan_disk_agent::linux::names::owner_names;
 use capstan_disk_agent::linux::source::{self, Buffers, DirHandle};
 use capstan_disk_agent::look::row_of;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::sums::ContentSum;
+use capstan_port::disk::ctime::proves_contents;
 use capstan_stream::owners::OwnerNames;
 use rustix::fs::{Mode, OFlags};
 

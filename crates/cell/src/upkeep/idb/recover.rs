@@ -13,6 +13,7 @@ use capstan_devices::host::DeviceHost;
 use capstan_engine::{durable, regular};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
+use capstan_port::Agents;
 
 use super::backup::{DATABASE_FILE, RECOVERY_FILE};
 use super::found::{Files, Found, Opened, Place, UnreadBackup, newest};
@@ -65,7 +66,7 @@ pub struct RecoveredMedium {
 
 /// Brings an internal database back into an empty home. `recovery` opens the backup; `secrets` names on encrypted media.
 pub fn recover(
-    devices: &DeviceHost,
+    (devices, agents): (&DeviceHost, Agents),
     home: &Path,
     device: &Address,
     recovery: &Secrets,
@@ -97,7 +98,7 @@ pub fn recover(
     if capstan_idb::names_server(home)? && home.join(DATABASE_FILE).exists() {
         super::move_database(home)?;
     }
-    let cell = Cell::open_begun(home, secrets)?.with_devices(devices.clone());
+    let cell = Cell::open_begun(home, secrets, agents)?.with_devices(devices.clone());
     if has_tables && cell.id != manifest.cell {
         return Err(CellError::BadInput(format!(
             "a recovery into {} was begun from a backup of cell {}, and this one is of cell {}; name a medium of the first, or \

@@ -7,68 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use capstan_format::entry::{Kind, Timestamp};
 use capstan_format::id::StreamId;
+use capstan_port::disk::base::{BaseFile, BaseFiles, BaseRow, FilePlace, Pieces, RowPlace, Saved};
 use parking_lot::Mutex;
 
 use super::inodes::{Known, Place, Table};
-use crate::walk::{BaseRow, Saved};
-
-/// A file of a base that can be referred to: all of its contents are on media.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BaseFile {
-    /// Its inode number.
-    pub ino: u64,
-    /// The number of the device that its inode was on.
-    pub dev: u64,
-    /// Its length in bytes.
-    pub size: u64,
-    /// The time of the last change of its contents.
-    pub mtime: Timestamp,
-    /// Its inode's time.
-    pub ctime: Timestamp,
-    /// The checksum of its contents, holes left out, where that is known.
-    pub sum: Option<u64>,
-    /// The stream that has it, or its row.
-    pub stream: StreamId,
-    /// Where its contents are.
-    pub place: FilePlace,
-}
-
-/// Where a file's contents are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FilePlace {
-    /// All in the stream, from a logical offset on.
-    Run(u64),
-    /// As its row says.
-    Row(RowPlace),
-}
-
-/// Where a row of a stream is. Only who gave it knows what the numbers mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RowPlace {
-    /// The segment, by a number.
-    pub segment: u32,
-    /// The row, by its number there.
-    pub row: u32,
-}
-
-/// The contents of a file that lie in several places.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pieces {
-    /// Of a file with holes: where it has data, as offset and length, ascending and apart.
-    pub data: Option<Vec<(u64, u64)>>,
-    /// All of its contents, ascending and apart.
-    pub saved: Vec<Saved>,
-}
-
-/// The files of a base, as a stream that is read once, if at all.
-pub trait BaseFiles: Sync {
-    /// When the last of them had been saved: what came into being later is none of them.
-    fn saved_by(&self) -> Timestamp;
-    /// Calls with each file, in any order, until that says `false`. An error says why not all can be read.
-    fn each(&self, each: &mut dyn FnMut(BaseFile) -> bool) -> Result<(), String>;
-    /// Where the contents of a file are that [`each`](Self::each) gave; nothing if not all of them are on media.
-    fn pieces(&self, stream: StreamId, at: RowPlace) -> Result<Option<Pieces>, String>;
-}
 
 /// Looks files up by inode in a base.
 pub(crate) struct ByInode<'a> {

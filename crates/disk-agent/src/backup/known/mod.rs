@@ -2,11 +2,11 @@
 //!
 //! What stat says is enough where nothing can have been written since: the inode was there when the base was saved, and its size
 //! and both its times, to the nanosecond, are as they were. The time of change (ctime) is the kernel's: nobody puts it back, where
-//! the file system [has one](crate::ctime::proves_contents).
+//! the file system [has one](ctime::proves_contents).
 //! It stays where a directory above the file was moved; where the file itself was, it is a new one, and then, as with all else that is
 //! not certain, the contents are read and held against the checksum that the base has of them.
 
-pub mod by_inode;
+pub(super) mod by_inode;
 mod inodes;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,10 +20,11 @@ use rustix::io::Errno;
 use super::reader::StreamReader;
 use super::rest::Rest;
 use crate::backup::huge::HUGE;
-use crate::ctime;
 use crate::linux::source;
 use crate::linux::source_file::SourceFile;
-use crate::walk::{BaseRow, WalkItem};
+use crate::walk::WalkItem;
+use capstan_port::disk::base::BaseRow;
+use capstan_port::disk::ctime;
 
 /// A file that the base has elsewhere.
 pub(super) struct Known {

@@ -2,11 +2,9 @@
 
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Merged;
-use capstan_disk_agent::backup::known::by_inode::{
-    BaseFile, BaseFiles, FilePlace, Pieces, RowPlace,
-};
 use capstan_format::entry::{Entry, ExtentKind, Kind, Timestamp};
 use capstan_format::id::{StreamId, VersionId};
+use capstan_port::disk::base::{BaseFile, BaseFiles, FilePlace, Pieces, RowPlace};
 use parking_lot::Mutex;
 
 use crate::Cell;

@@ -3,11 +3,11 @@
 use capstan_catalog::CatalogError;
 use capstan_catalog::row::Row;
 use capstan_catalog::version::{Merged, Overview, SavedRange};
-use capstan_disk_agent::walk::{BaseBroken, BaseRow, BaseRows, Details, NamedRow, Saved};
 use capstan_engine::message::Code;
 use capstan_format::entry::{ExtentKind, Kind};
 use capstan_format::id::SessionId;
 use capstan_idb::{Object, Status, Version};
+use capstan_port::disk::base::{BaseBroken, BaseRow, BaseRows, Details, NamedRow, Saved};
 
 use crate::Cell;
 use crate::error::{Result, chain};

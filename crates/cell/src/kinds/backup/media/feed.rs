@@ -2,13 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use capstan_disk_agent::backup::job::{JobError, probe_trees};
-use capstan_disk_agent::backup::{Probe, Work};
-use capstan_disk_agent::linux::mount_table::HostMounts;
 use capstan_engine::message::Code;
 use capstan_format::keys::Cipher;
 use capstan_media_agent::write::mirror::Member;
 use capstan_medium::tape::Speeds;
+use capstan_port::disk::DiskAgent;
+use capstan_wire::probe::{Probe, Work};
 
 use crate::error::Result;
 use crate::kinds::backup::job::Job;
@@ -55,7 +54,7 @@ pub(in crate::kinds::backup) fn work_of(plan: &Plan, cipher: Option<Cipher>) -> 
 /// Fits the feed to the drives: tastes the source, worked on as the session does, takes as few streams as keep the drives
 /// streaming, and does without the drives' compression where that would leave them too little to stream.
 pub(in crate::kinds::backup) fn fit(
-    (plan, mounts): (&mut Plan, &HostMounts),
+    (agent, plan): (&dyn DiskAgent, &mut Plan),
     members: &mut [Member],
     drives_compress: &mut Option<bool>,
     work: Option<Work>,
@@ -65,7 +64,7 @@ pub(in crate::kinds::backup) fn fit(
     let Some(speeds) = slowest(members) else { return Ok(()) };
     let does = if work.is_some() { "reads and works on" } else { "reads" };
     let works = work.is_some();
-    let probe = probe_trees(&plan.trees, mounts, work, stop).map_err(JobError::from)?;
+    let probe = agent.probe(&plan.trees, work, stop)?;
     if probe.bytes < LEAST {
         return Ok(());
     }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use capstan_address::{Address, TapeAddress};
 use capstan_devices::directory::FileDevice;
-use capstan_devices::directory::mounts::whole;
 use capstan_medium::DeviceError;
+use capstan_mounts::whole;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

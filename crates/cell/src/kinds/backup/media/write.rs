@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use capstan_catalog::keys::VersionKeys;
-use capstan_disk_agent::backup::counters::Counters;
-use capstan_disk_agent::backup::job::ReadyJob;
 use capstan_engine::ladder::Ladder;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
@@ -20,6 +18,8 @@ use capstan_media_agent::write::committed::OnCommit;
 use capstan_media_agent::write::mirror::{LostMirrors, Member};
 use capstan_media_agent::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
 use capstan_media_agent::write::writer::Writer;
+use capstan_port::disk::DiskAgent;
+use capstan_port::disk::backup::{Counting, ReadyBackup};
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -44,7 +44,7 @@ use crate::supply::tapes::Supply;
 const SEGMENT_TIME: Duration = Duration::from_secs(120);
 
 /// What each job's disk agent begins with: where it looks names up, and what it was told.
-type Sources<'a> = Vec<(Option<Cursor<'a>>, ReadyJob)>;
+type Sources<'a> = Vec<(Option<Cursor<'a>>, Box<dyn ReadyBackup>)>;
 
 /// Jobs that are written together, and what they share.
 pub(super) struct Writing<'w, 'a> {
@@ -82,7 +82,7 @@ impl Cell {
         let request = *request;
         let ladder = Arc::new(Ladder::default());
         let mut supply = supply_of(request).but(avoid);
-        supply.drives_compress = fit_feed(jobs, &mut members, keys, stop)?;
+        supply.drives_compress = fit_feed(&*self.agents.disk, jobs, &mut members, keys, stop)?;
         let (sources, others) = self.sources(jobs, keys, &ladder)?;
         let jobs: &[Job<'_>] = jobs;
         let Some(lead) = jobs.first() else { return Ok(Vec::new()) };
@@ -128,7 +128,7 @@ impl Cell {
             if at > 0 {
                 others.extend(order.streams.ids.iter().map(|id| (*id, job.label.clone())));
             }
-            sources.push((job.cursor.take(), job.ready(order, ladder)?));
+            sources.push((job.cursor.take(), self.agents.disk.ready(order, ladder)?));
         }
         Ok((sources, others))
     }
@@ -176,6 +176,7 @@ impl Cell {
 /// Fits the feed to the media: settles whether their drives compress, and of one full backup how many streams feed them. Returns whether
 /// the drives compress, where they can.
 fn fit_feed(
+    agent: &dyn DiskAgent,
     jobs: &mut [Job<'_>],
     members: &mut [Member],
     keys: Option<&(SessionKeys, KeyRecord)>,
@@ -185,9 +186,9 @@ fn fit_feed(
     if let [job] = jobs {
         let is_whole = job.label.base.is_none() && !job.goes_on && !job.plan.trees.roots.is_empty();
         if is_whole && job.request.streams.or(job.request.concurrency).is_none() {
-            let Job { plan, mounts, log, .. } = job;
+            let Job { plan, log, .. } = job;
             let work = feed::work_of(plan, keys.map(|(_, record)| record.cipher()));
-            feed::fit((plan, mounts), members, &mut drives_compress, work, log, &stop.0)?;
+            feed::fit((agent, plan), members, &mut drives_compress, work, log, &stop.0)?;
         }
     }
     Ok(drives_compress)
@@ -234,7 +235,7 @@ impl Writing<'_, '_> {
         let lost_mirrors = writer.lost_mirrors();
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let streams: usize = jobs.iter().map(|job| job.plan.streams).sum();
-        let counters: Vec<Arc<Counters>> = sources.iter().map(|s| s.1.counters()).collect();
+        let counters: Vec<Arc<dyn Counting>> = sources.iter().map(|s| s.1.counting()).collect();
         let watched = Watched {
             waits: self.cell.devices.waits(),
             meters: &self.meters,
@@ -265,7 +266,7 @@ impl Writing<'_, '_> {
                 }
                 let handed = running.into_iter().zip(&counters).map(|(job, counters)| {
                     let ended = job.ok().and_then(|job| job.join().ok());
-                    ended.unwrap_or_else(|| HandedOver::without_a_word(counters))
+                    ended.unwrap_or_else(|| HandedOver::without_a_word(&**counters))
                 });
                 handed.collect::<Vec<HandedOver>>()
             })

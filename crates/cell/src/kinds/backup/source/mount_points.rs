@@ -1,9 +1,7 @@
-//! Where something is to be mounted in a source: by the tables of this machine, and by what the object's last version found.
+//! Where something is to be mounted in a source, by what the object's last version found.
 
 use std::collections::HashSet;
-use std::os::unix::ffi::OsStrExt;
 
-use capstan_disk_agent::linux::mount_table::HostMounts;
 use capstan_format::id::ObjectId;
 use capstan_idb::Version;
 use capstan_wire::backup::{MOUNTED_LISTED, MountedLast};
@@ -33,16 +31,6 @@ impl FoundMounted {
 const EARLIER: usize = 64;
 
 impl Cell {
-    /// What is mounted on this host now, and is to be.
-    pub(crate) fn host_mounts(&self) -> HostMounts {
-        let points = self.mounts.points().into_iter();
-        let on_record = points.map(|point| {
-            let path = point.path.as_os_str().as_bytes();
-            (path.strip_prefix(b"/").unwrap_or(path).to_vec(), point.by_itself)
-        });
-        HostMounts::now(on_record.collect())
-    }
-
     /// What the last version of an object found mounted, as far as is known.
     pub(crate) fn mounted_last(&self, object: Option<ObjectId>) -> Result<MountedLast> {
         let versions = object.map(|object| self.idb.versions_of(object)).transpose()?;

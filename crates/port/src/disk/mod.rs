@@ -1,0 +1,33 @@
+//! The port to a disk agent, which has the file systems of one host.
+//!
+//! [`backup`] is what a backup job runs with, and [`base`] the stream of rows that it builds on. [`ctime`] says what times prove.
+
+pub mod backup;
+pub mod base;
+pub mod ctime;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use capstan_engine::ladder::Ladder;
+use capstan_wire::backup::{BackupJob, Trees};
+use capstan_wire::probe::{Probe, Work};
+
+use self::backup::{JobError, ReadyBackup};
+
+/// A disk agent.
+pub trait DiskAgent: Send + Sync {
+    /// Makes a backup job ready: nothing of it is in doubt then, and nothing was read. `ladder` is the choice of compression that its
+    /// streams share with others of their session: the cell's watch climbs it.
+    fn ready(&self, job: BackupJob, ladder: &Arc<Ladder>)
+    -> Result<Box<dyn ReadyBackup>, JobError>;
+
+    /// Reads the first files of trees for a second, or 256 MiB of them, and works on them as a stream would. Ends early where `stop` is
+    /// set.
+    fn probe(
+        &self,
+        trees: &Trees,
+        work: Option<Work>,
+        stop: &AtomicBool,
+    ) -> Result<Probe, JobError>;
+}

@@ -1,0 +1,19 @@
+//! The ports between cell and agents: traits, with values of `wire` and streams. What is behind a port may be in this process or on
+//! another host.
+//!
+//! A port's methods take and give values, which a network can carry, and streams: rows that are pushed in their order, frames and
+//! blocks. No method is called for each name or each file and waited for. What both sides share within a process (meters, the ladder of
+//! compression, the flag that ends a session) is filled or read by events and requests where a network lies between.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
+
+pub mod disk;
+
+use std::sync::Arc;
+
+/// The agents of a cell.
+#[derive(Clone)]
+pub struct Agents {
+    /// Who reads what is backed up and writes what is restored.
+    pub disk: Arc<dyn disk::DiskAgent>,
+}

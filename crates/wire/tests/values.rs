@@ -1,0 +1,88 @@
+//! Answers and events in their JSON form: those of before are read for ever, each comes back as it was, and what is none does no harm.
+
+#![allow(clippy::disallowed_methods, reason = "a test may panic")]
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use capstan_format::keys::Cipher;
+use capstan_wire::backup::{Counts, HandedOver, Noted};
+use capstan_wire::compression::Compression;
+use capstan_wire::foreseen::{Fate, Foreseen};
+use capstan_wire::probe::{Probe, Work};
+use capstan_wire::{decode, encode};
+use proptest::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+fn foreseen() -> Foreseen {
+    let rule = Some("--exclude *.tmp".to_owned());
+    Foreseen {
+        path: b"home/\xff.tmp".to_vec(),
+        fate: Fate::LeftOut,
+        bytes: 0,
+        rule,
+        contents: true,
+    }
+}
+
+fn handed_over() -> HandedOver {
+    let counts = Counts { found: 9, files: 7, dirs: 2, bytes: 1 << 40, ..Counts::default() };
+    let noted = Noted { mounted: vec!["/srv".to_owned()], ..Noted::default() };
+    HandedOver { is_whole: true, input_failed: Some("exit status 1".to_owned()), counts, noted }
+}
+
+fn probe() -> Probe {
+    Probe { bytes: 5_000_000, time: Duration::from_millis(1500), tried: 300_000, shrunk: 100_000 }
+}
+
+fn work() -> Work {
+    Work { compression: Compression::Auto, cipher: Some(Cipher::Aes256Gcm) }
+}
+
+/// That a value is what its golden file says, and the other way round; and that a newer side may say more.
+fn is_as_before<T: Serialize + DeserializeOwned + PartialEq + Debug>(golden: &str, value: &T) {
+    let golden = golden.trim_end();
+    let now = String::from_utf8(encode(value).unwrap()).unwrap();
+    assert_eq!(now, golden, "the form of a message has changed");
+    assert_eq!(&decode::<T>(golden.as_bytes()).unwrap(), value);
+    let newer = golden.replacen('{', "{\"a_later_field\":[1,{}],", 1);
+    assert_eq!(&decode::<T>(newer.as_bytes()).unwrap(), value);
+}
+
+/// What is none is refused, or is another one that comes back.
+fn is_one_or_refused<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) {
+    if let Ok(value) = decode::<T>(bytes) {
+        assert_eq!(decode::<T>(&encode(&value).unwrap()).unwrap(), value);
+    }
+}
+
+macro_rules! values {
+    ($($test:ident: $of:ty = $value:expr, $golden:literal;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                is_as_before::<$of>(include_str!(concat!("golden/", $golden)), &$value);
+            }
+        )*
+
+        proptest! {
+            #[test]
+            fn a_byte_changed_makes_another_or_none(at in any::<prop::sample::Index>(), to in any::<u8>()) {
+                $({
+                    let mut bytes = include_str!(concat!("golden/", $golden)).trim_end().as_bytes().to_vec();
+                    let at = at.index(bytes.len());
+                    bytes[at] = to;
+                    is_one_or_refused::<$of>(&bytes);
+                })*
+            }
+        }
+    };
+}
+
+values! {
+    what_becomes_of_a_name: Foreseen = foreseen(), "foreseen.json";
+    what_came_of_a_job: HandedOver = handed_over(), "handed_over.json";
+    what_a_probe_showed: Probe = probe(), "probe.json";
+    what_a_stream_does: Work = work(), "work.json";
+}

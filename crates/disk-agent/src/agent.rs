@@ -10,9 +10,12 @@ use capstan_port::disk::DiskAgent;
 use capstan_port::disk::backup::{JobError, ReadyBackup};
 use capstan_wire::backup::{BackupJob, Trees};
 use capstan_wire::probe::{Probe, Work};
+use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound, UsedAsked};
 
 use crate::backup::job::{ReadyJob, probe_trees};
+use crate::backup::roots;
 use crate::linux::mount_table::HostMounts;
+use crate::linux::used::used;
 
 /// The disk agent of this host.
 #[derive(Debug, Default)]
@@ -34,6 +37,16 @@ impl LocalDiskAgent {
 }
 
 impl DiskAgent for LocalDiskAgent {
+    fn paths(&self, asked: &PathsAsked) -> Result<Vec<Named>, BadPath> {
+        roots::named(asked)
+    }
+
+    fn roots(&self, asked: &RootsAsked) -> RootsFound {
+        let links = roots::links(&asked.roots);
+        let used = |of: &UsedAsked| used(&asked.roots, of.one_file_system, &of.aside);
+        RootsFound { links, used: asked.used.as_ref().and_then(used) }
+    }
+
     fn ready(
         &self,
         job: BackupJob,

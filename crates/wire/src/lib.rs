@@ -11,6 +11,7 @@ pub mod foreseen;
 pub mod keys;
 pub mod probe;
 pub mod restore;
+pub mod source;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -10,6 +10,7 @@ use capstan_wire::backup::{Counts, HandedOver, Noted};
 use capstan_wire::compression::Compression;
 use capstan_wire::foreseen::{Fate, Foreseen};
 use capstan_wire::probe::{Probe, Work};
+use capstan_wire::source::{Named, PathsAsked, RootLink, RootsAsked, RootsFound, Used, UsedAsked};
 use capstan_wire::{decode, encode};
 use proptest::prelude::*;
 use serde::Serialize;
@@ -80,9 +81,36 @@ macro_rules! values {
     };
 }
 
+fn paths_asked() -> PathsAsked {
+    PathsAsked {
+        paths: vec![b"/home".to_vec(), b"./x\xff/".to_vec()],
+        own: vec![b"/mnt/disk1".to_vec()],
+    }
+}
+
+fn named() -> Named {
+    let missing = Some("no such file or directory".to_owned());
+    Named { path: b"srv/now/".to_vec(), root: b"srv/42".to_vec(), missing, is_own: false }
+}
+
+fn roots_asked() -> RootsAsked {
+    let used = UsedAsked { one_file_system: true, aside: vec![b"/mnt/disk1".to_vec()] };
+    RootsAsked { roots: vec![b"".to_vec(), b"home".to_vec()], used: Some(used) }
+}
+
+fn roots_found() -> RootsFound {
+    let target = b"../big/home".to_vec();
+    let link = RootLink { root: b"home".to_vec(), target, is_to_directory: true };
+    RootsFound { links: vec![link], used: Some(Used { inodes: 1 << 20, bytes: 1 << 41 }) }
+}
+
 values! {
     what_becomes_of_a_name: Foreseen = foreseen(), "foreseen.json";
     what_came_of_a_job: HandedOver = handed_over(), "handed_over.json";
     what_a_probe_showed: Probe = probe(), "probe.json";
     what_a_stream_does: Work = work(), "work.json";
+    where_paths_lead_is_asked: PathsAsked = paths_asked(), "paths_asked.json";
+    where_a_path_leads: Named = named(), "named.json";
+    what_roots_are_is_asked: RootsAsked = roots_asked(), "roots_asked.json";
+    what_roots_are: RootsFound = roots_found(), "roots_found.json";
 }

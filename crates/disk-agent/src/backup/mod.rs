@@ -11,11 +11,11 @@ mod known;
 mod probe;
 mod reader;
 mod rest;
+pub(crate) mod roots;
 mod rows;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::ScopedJoinHandle;
@@ -26,7 +26,6 @@ use capstan_engine::message::{Code, Listener, Message, path_text};
 use capstan_engine::meter::Meters;
 use capstan_engine::queue::Queue;
 use capstan_engine::threads;
-use capstan_format::entry::is_inside;
 use capstan_wire::backup::ReadOptions;
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -271,65 +270,4 @@ fn say(listener: &dyn Listener, code: Code, path: &[u8], text: String) {
 fn text(e: Errno) -> String {
     let full = std::io::Error::from(e).to_string();
     full.split(" (os error").next().unwrap_or_default().to_lowercase()
-}
-
-/// The paths to back up, as they are walked.
-#[derive(Debug)]
-pub struct Roots {
-    /// Resolved, sorted, none inside another; those that are missing too.
-    pub all: Vec<Vec<u8>>,
-    /// Each path that is named, in their order.
-    pub named: Vec<Named>,
-}
-
-/// A path that is named.
-#[derive(Debug)]
-pub struct Named {
-    /// As it is written, from the root directory on; without the leading slash, with the last one.
-    pub path: Vec<u8>,
-    /// What it is resolved to.
-    pub root: Vec<u8>,
-    /// Why it is not there, or cannot be reached.
-    pub missing: Option<std::io::Error>,
-}
-
-impl Named {
-    /// The path without a slash at its end.
-    pub fn trimmed(&self) -> &[u8] {
-        self.path.strip_suffix(b"/").unwrap_or(&self.path)
-    }
-}
-
-/// Resolves the paths to back up. An error is of a path that means nothing, as an empty one.
-pub fn roots(paths: &[impl AsRef<Path>]) -> Result<Roots, (String, std::io::Error)> {
-    let mut named = Vec::new();
-    for path in paths {
-        let path = path.as_ref();
-        let refused = |e| (path.display().to_string(), e);
-        let (root, missing) = match source::resolve(path) {
-            Ok(root) => (root, None),
-            Err(why) => (source::resolve_absent(path).map_err(refused)?, Some(why)),
-        };
-        let path = source::written(path).map_err(refused)?;
-        named.push(Named { path, root, missing });
-    }
-    Ok(Roots { all: outermost(&named, &[]), named })
-}
-
-/// Of these paths, those that lie in what is walked for others.
-pub fn inner(named: &[Named]) -> Vec<Vec<u8>> {
-    let outer = outermost(named, &[]);
-    let inner = named.iter().map(|of| &of.root).filter(|root| !outer.contains(*root));
-    inner.cloned().collect()
-}
-
-/// What is walked for these paths, and for those that nobody named: sorted, none inside another.
-pub fn outermost(named: &[Named], others: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let named = named.iter().map(|of| &of.root);
-    let mut roots: Vec<Vec<u8>> = named.chain(others).cloned().collect();
-    roots.sort();
-    roots.dedup();
-    let all = roots.clone();
-    roots.retain(|path| !all.iter().any(|root| path != root && is_inside(path, root)));
-    roots
 }

@@ -1,12 +1,13 @@
 //! What file systems say is used on them: about what a first backup of all of them has to expect.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use capstan_format::entry::is_inside;
+use capstan_wire::source::Used;
 
 use super::mount_table::{self, Mount};
 
@@ -16,19 +17,10 @@ const LOCAL: [&str; 16] = [
     "bcachefs", "btrfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "iso9660", "jfs",
     "ntfs3", "squashfs", "tmpfs", "vfat", "xfs", "zfs",
 ];
-/// What is used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Used {
-    /// Inodes; 0 where a file system does not count them.
-    pub inodes: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
 /// What is used on the file systems that roots are, where each is all of a file system of this machine; with those below, unless
 /// other file systems are not entered. `None` where that says nothing: a root is but a directory of one, or what others share is
 /// below it, or one of `aside`, which are not backed up, lies on one of them.
-pub fn used(roots: &[Vec<u8>], one_file_system: bool, aside: &[PathBuf]) -> Option<Used> {
+pub fn used(roots: &[Vec<u8>], one_file_system: bool, aside: &[Vec<u8>]) -> Option<Used> {
     let mounts = mount_table::now();
     let counted = counted(&mounts, roots, one_file_system)?;
     let mut devices = HashSet::new();
@@ -42,7 +34,8 @@ pub fn used(roots: &[Vec<u8>], one_file_system: bool, aside: &[PathBuf]) -> Opti
         used.inodes = used.inodes.saturating_add(stat.f_files.saturating_sub(stat.f_ffree));
     }
     // A medium that lies there has bytes that are not walked.
-    let lies_there = |path: &PathBuf| {
+    let lies_there = |path: &Vec<u8>| {
+        let path = Path::new(OsStr::from_bytes(path));
         let there = path.ancestors().find_map(|path| std::fs::metadata(path).ok());
         there.is_some_and(|there| devices.contains(&there.dev()))
     };

@@ -12,11 +12,18 @@ use std::sync::atomic::AtomicBool;
 use capstan_engine::ladder::Ladder;
 use capstan_wire::backup::{BackupJob, Trees};
 use capstan_wire::probe::{Probe, Work};
+use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound};
 
 use self::backup::{JobError, ReadyBackup};
 
 /// A disk agent.
 pub trait DiskAgent: Send + Sync {
+    /// Says where paths lead that are to be backed up, each in its place.
+    fn paths(&self, asked: &PathsAsked) -> Result<Vec<Named>, BadPath>;
+
+    /// Says what roots are.
+    fn roots(&self, asked: &RootsAsked) -> RootsFound;
+
     /// Makes a backup job ready: nothing of it is in doubt then, and nothing was read. `ladder` is the choice of compression that its
     /// streams share with others of their session: the cell's watch climbs it.
     fn ready(&self, job: BackupJob, ladder: &Arc<Ladder>)

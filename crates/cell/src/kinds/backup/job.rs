@@ -1,13 +1,15 @@
 //! One object's backup: what it builds on or goes on with, its session on record, its streams, its report.
 
+use std::os::unix::ffi::OsStringExt;
+
 use capstan_address::Address;
-use capstan_disk_agent::linux::used::used;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, ObjectId, SessionId, VersionId};
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{OtherEnd, SessionEnd, SessionLabel};
 use capstan_idb::{LogLevel, Object, Session, Status, Totals, Version};
 use capstan_wire::backup::{Counts, Noted};
+use capstan_wire::source::{RootLink, RootsAsked, UsedAsked};
 
 use super::devices_of;
 use super::source::no_match;
@@ -139,13 +141,16 @@ impl Cell {
         plan.never(self, request)?;
         let builds_on = resumed.is_some() || based.is_some();
         say_missing(&plan, &switched, builds_on, &log);
-        self.look_for_links(known.as_ref(), builds_on, &mut plan, &log)?;
+        let label = self.label_of_job(object, resumed.as_ref(), base, keys, started_us)?;
+        let known_by_last = self.expected(label.object, label.version, label.base.is_none())?;
+        let (links, used) =
+            self.ask_roots(request, &plan, label.base.is_none().then_some(known_by_last));
+        self.look_for_links(known.as_ref(), builds_on, links, &mut plan, &log)?;
         if !plan.trees.roots.is_empty() {
             plan.trees.mounted_last = self.mounted_last(known.as_ref().map(|object| object.id))?;
         }
-        let label = self.label_of_job(object, resumed.as_ref(), base, keys, started_us)?;
         let files = base.map(|version| Files::of(self, version)).transpose()?;
-        let (expected, is_about) = self.expected_of(request, &plan, &label)?;
+        let (expected, is_about) = (used.unwrap_or(known_by_last), used.is_some());
         Ok(Job {
             request,
             plan,
@@ -186,17 +191,27 @@ impl Cell {
         })
     }
 
-    /// Files and bytes to expect, and whether these are what file systems say is used on them: so of a full that is the first.
-    fn expected_of(
+    /// Asks the disk agent which roots are links; and of a full of which the last version does not say what to expect, how many files and
+    /// bytes are used on its file systems.
+    fn ask_roots(
         &self,
         request: &BackupRequest,
         plan: &Plan,
-        label: &SessionLabel,
-    ) -> Result<((u64, u64), bool)> {
-        let is_full = label.base.is_none();
-        let expected = self.expected(label.object, label.version, is_full)?;
-        let of_source = (expected == (0, 0) && is_full).then(|| used_by(request, plan)).flatten();
-        Ok((of_source.unwrap_or(expected), of_source.is_some()))
+        full_expected: Option<(u64, u64)>,
+    ) -> (Vec<RootLink>, Option<(u64, u64)>) {
+        let roots = plan.trees.roots.clone();
+        if roots.is_empty() {
+            return (Vec::new(), None);
+        }
+        let is_first = full_expected == Some((0, 0)) && request.sizes.is_none();
+        let used = is_first.then(|| {
+            let devices = std::iter::once(&request.device).chain(&request.mirrors);
+            let aside = devices.flat_map(Address::directories);
+            let aside = aside.map(|path| path.into_os_string().into_vec()).collect();
+            UsedAsked { one_file_system: request.one_file_system, aside }
+        });
+        let found = self.agents.disk.roots(&RootsAsked { roots, used });
+        (found.links, found.used.map(|used| (used.inodes, used.bytes)))
     }
 
     /// Refuses to write in clear what was encrypted before, and warns of what is not encrypted.
@@ -445,15 +460,4 @@ impl Job<'_> {
         cell.idb.end_session(id, status, ended_us, &totals, &json, Some(version_status))?;
         cell.forgive_written()
     }
-}
-
-/// Files and bytes that the file systems of a source say are used on them.
-fn used_by(request: &BackupRequest, plan: &Plan) -> Option<(u64, u64)> {
-    if request.sizes.is_some() || plan.trees.roots.is_empty() {
-        return None;
-    }
-    let devices = std::iter::once(&request.device).chain(&request.mirrors);
-    let aside: Vec<_> = devices.flat_map(Address::directories).collect();
-    let used = used(&plan.trees.roots, request.one_file_system, &aside)?;
-    Some((used.inodes, used.bytes))
 }

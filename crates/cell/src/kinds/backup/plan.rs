@@ -1,19 +1,18 @@
 //! What is settled before a backup begins: what is read, under which name, in how many streams.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 use capstan_address::Address;
-use capstan_disk_agent::backup::{Named, Roots, inner, roots};
-use capstan_disk_agent::linux::source;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::block::is_block_size;
 use capstan_media_agent::write::writer::default_buffers;
 use capstan_select::Patterns;
 use capstan_wire::backup::{MountedLast, ReadOptions, Rules, Trees};
+use capstan_wire::source::{BadPath, Named};
 
-use crate::error::{CellError, Result, plain};
+use crate::error::{CellError, Result};
+use crate::kinds::backup::source::roots::{inner, outermost};
 use crate::report::Selected;
 use crate::request::{BackupRequest, Compression, Level, Source};
 use crate::session::SessionLog;
@@ -48,22 +47,19 @@ pub(super) struct Plan {
 impl Cell {
     pub(super) fn plan(&self, request: &BackupRequest, log: &SessionLog<'_>) -> Result<Plan> {
         check_given(request)?;
-        let (Roots { all: roots, named }, default_name) = match &request.source {
+        let (named, default_name) = match &request.source {
             Source::Paths(paths) if paths.is_empty() => {
                 return Err(CellError::BadInput(
                     "no path is named; name what to back up".to_owned(),
                 ));
             }
             Source::Paths(paths) => {
-                let roots = paths_to_walk(paths)?;
-                refuse_own(self, request, &roots.all)?;
-                let names = roots.all.iter().map(|r| format!("/{}", String::from_utf8_lossy(r)));
-                let name = names.collect::<Vec<_>>().join(",");
-                (roots, name)
+                let named = self.paths_to_walk(request, paths)?;
+                let roots = outermost(&named, &[]);
+                let names = roots.iter().map(|r| format!("/{}", String::from_utf8_lossy(r)));
+                (named, names.collect::<Vec<_>>().join(","))
             }
-            Source::Stdin(name) | Source::Command(_, name) => {
-                (Roots { all: Vec::new(), named: Vec::new() }, name.clone())
-            }
+            Source::Stdin(name) | Source::Command(_, name) => (Vec::new(), name.clone()),
         };
         if request.name.is_none() {
             names::check_length(&default_name)?;
@@ -87,7 +83,7 @@ impl Cell {
         }
         Ok(Plan {
             trees: Trees {
-                roots,
+                roots: outermost(&named, &[]),
                 rules,
                 mounted_last: MountedLast::default(),
                 read: ReadOptions {
@@ -111,25 +107,6 @@ impl Cell {
             notes: Vec::new(),
         })
     }
-}
-
-/// The paths as they are walked. As long as any of them is there, the others are errors of the session.
-fn paths_to_walk(paths: &[PathBuf]) -> Result<Roots> {
-    let refused = |path: String, e: &std::io::Error| {
-        CellError::BadInput(format!("cannot back up {path}: {}; check the path", plain(e)))
-    };
-    let found = roots(paths).map_err(|(path, e)| refused(path, &e))?;
-    let missing: Vec<_> = found.named.iter().filter_map(|of| of.missing.as_ref()).collect();
-    if missing.len() == paths.len()
-        && let (Some(e), Some(path)) = (missing.first(), paths.first())
-    {
-        let path = path.display().to_string();
-        return Err(match missing.len() {
-            1 => refused(path, e),
-            n => refused(format!("any of {n} paths, of which the first is {path}"), e),
-        });
-    }
-    Ok(found)
 }
 
 impl Plan {
@@ -186,25 +163,39 @@ fn check_given(request: &BackupRequest) -> Result<()> {
     names::check_tags(&request.tags)
 }
 
-/// Refuses what can only come to nothing: every path is what is written to, or the home. One of several is an error of the session.
-fn refuse_own(cell: &Cell, request: &BackupRequest, roots: &[Vec<u8>]) -> Result<()> {
-    let devices = std::iter::once(&request.device).chain(&request.mirrors);
-    let mut own: Vec<_> = devices.flat_map(Address::directories).collect();
-    own.push(cell.home.clone());
-    let own: Vec<_> = own.iter().filter_map(|path| source::directory(path)).collect();
-    let of_root =
-        |root: &[u8]| source::directory(Path::new(OsStr::from_bytes(&[b"/", root].concat())));
-    let is_own = |root: &Vec<u8>| of_root(root).is_some_and(|id| own.contains(&id));
-    match roots.first().filter(|_| roots.iter().all(is_own)) {
-        Some(first) => Err(CellError::BadInput(format!(
-            "/{} is what the backup is written to, or capstan's home: nothing of it is backed up; name other paths",
-            path_text(first)
-        ))),
-        None => Ok(()),
-    }
-}
-
 impl Cell {
+    /// The paths as they are walked. As long as any of them is there, the others are errors of the session. Refused is what can only come
+    /// to nothing: every path is what is written to, or the home. One of several is an error of the session.
+    fn paths_to_walk(&self, request: &BackupRequest, paths: &[PathBuf]) -> Result<Vec<Named>> {
+        let refused = |path: &str, why: &str| {
+            CellError::BadInput(format!("cannot back up {path}: {why}; check the path"))
+        };
+        let devices = std::iter::once(&request.device).chain(&request.mirrors);
+        let mut own: Vec<_> = devices.flat_map(Address::directories).collect();
+        own.push(self.home.clone());
+        let named =
+            self.ask_paths(paths, &own).map_err(|BadPath { path, why }| refused(&path, &why))?;
+        let missing: Vec<_> = named.iter().filter_map(|of| of.missing.as_ref()).collect();
+        if missing.len() == paths.len()
+            && let (Some(why), Some(path)) = (missing.first(), paths.first())
+        {
+            let path = path.display().to_string();
+            return Err(match missing.len() {
+                1 => refused(&path, why),
+                n => refused(&format!("any of {n} paths, of which the first is {path}"), why),
+            });
+        }
+        let roots = outermost(&named, &[]);
+        let is_own = |root: &Vec<u8>| named.iter().any(|of| of.root == *root && of.is_own);
+        match roots.first().filter(|_| roots.iter().all(is_own)) {
+            Some(first) => Err(CellError::BadInput(format!(
+                "/{} is what the backup is written to, or capstan's home: nothing of it is backed up; name other paths",
+                path_text(first)
+            ))),
+            None => Ok(named),
+        }
+    }
+
     /// Has a walk leave out our own home and media; media that others write are left out unless they are roots.
     pub(crate) fn never_enter(
         &self,

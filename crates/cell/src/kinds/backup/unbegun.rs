@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use capstan_disk_agent::backup::roots;
 use capstan_engine::leaving;
 use capstan_format::id::{ObjectId, SessionId};
 use capstan_idb::{Object, Refused, Session, Status, Totals};
@@ -10,6 +9,7 @@ use capstan_idb::{Object, Refused, Session, Status, Totals};
 use super::devices_of;
 use crate::Cell;
 use crate::error::Result;
+use crate::kinds::backup::source::roots::outermost;
 use crate::report::Report;
 use crate::request::{BackupRequest, Source};
 use crate::session::now_us;
@@ -28,7 +28,7 @@ impl Cell {
         if request.dry_run || request.keeps_nothing() {
             return Ok(());
         }
-        report.name = request.name.clone().unwrap_or_else(|| name_of(&request.source));
+        report.name = request.name.clone().unwrap_or_else(|| self.name_of(&request.source));
         let (name, host) = (&report.name, self.host());
         let known = self.idb.objects_by_name(name)?.into_iter().find(|o| o.host == host);
         let object = match known {
@@ -66,25 +66,28 @@ impl Cell {
         }
         self.record_refused(Refused::Backup, &report.name, code, &reason(report))
     }
+
+    /// The name that the object has by default; where its paths do not resolve, as far as they are as they are written.
+    fn name_of(&self, source: &Source) -> String {
+        let paths = match source {
+            Source::Paths(paths) => paths,
+            Source::Stdin(name) | Source::Command(_, name) => return name.clone(),
+        };
+        let names: Vec<String> = match self.ask_paths(paths, &[]) {
+            Ok(named) => outermost(&named, &[])
+                .iter()
+                .map(|r| format!("/{}", String::from_utf8_lossy(r)))
+                .collect(),
+            Err(_) => {
+                let absolute = |p: &PathBuf| std::path::absolute(p).unwrap_or_else(|_| p.clone());
+                paths.iter().map(|p| absolute(p).display().to_string()).collect()
+            }
+        };
+        names.join(",")
+    }
 }
 
 /// Why a backup was refused, and what to do, as its report says it.
 fn reason(report: &Report) -> String {
     report.errors.first().map(|e| e.error.clone()).unwrap_or_default()
-}
-
-/// The name that the object has by default; where its paths do not resolve, as far as they are as they are written.
-fn name_of(source: &Source) -> String {
-    let paths = match source {
-        Source::Paths(paths) => paths,
-        Source::Stdin(name) | Source::Command(_, name) => return name.clone(),
-    };
-    let names: Vec<String> = match roots(paths) {
-        Ok(roots) => roots.all.iter().map(|r| format!("/{}", String::from_utf8_lossy(r))).collect(),
-        Err(_) => {
-            let absolute = |p: &PathBuf| std::path::absolute(p).unwrap_or_else(|_| p.clone());
-            paths.iter().map(|p| absolute(p).display().to_string()).collect()
-        }
-    };
-    names.join(",")
 }

@@ -1,13 +1,10 @@
 //! Paths that are named and are symbolic links. A link is backed up as what it is, not what it leads to. Where it stands in the place
 //! of a directory that the object's last version has, that directory was moved: nothing of it is given up by itself.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::Kind;
 use capstan_idb::{Object, Version};
+use capstan_wire::source::RootLink;
 
 use crate::Cell;
 use crate::error::Result;
@@ -17,24 +14,16 @@ use crate::session::SessionLog;
 /// Links that are named one by one in warnings; the others are counted.
 const NAMED: usize = 5;
 
-/// A root that is a symbolic link to what no root has.
-struct Link {
-    root: Vec<u8>,
-    /// As the link says it.
-    target: PathBuf,
-    is_to_directory: bool,
-}
-
 impl Cell {
     /// Says which roots are links to directories that are not backed up. One that was a directory counts as not reached.
     pub(in crate::kinds::backup) fn look_for_links(
         &self,
         object: Option<&Object>,
         builds_on: bool,
+        mut links: Vec<RootLink>,
         plan: &mut Plan,
         log: &SessionLog<'_>,
     ) -> Result<()> {
-        let mut links = links(&plan.trees.roots);
         // Of what is not looked at it was said why.
         links.retain(|link| !plan.trees.rules.kept_roots.contains(&link.root));
         if links.is_empty() {
@@ -47,7 +36,7 @@ impl Cell {
         let mut more = 0;
         for (at, (link, was_directory)) in links.iter().zip(were).enumerate() {
             let path = format!("/{}", path_text(&link.root));
-            let target = path_text(link.target.as_os_str().as_bytes());
+            let target = path_text(&link.target);
             if was_directory {
                 let kept = match builds_on {
                     true => "what the last version has of it, if anything, is kept as it was",
@@ -77,12 +66,12 @@ impl Cell {
     }
 
     /// Which of these roots the object's last version has as directories, or lacks.
-    fn were_directories(&self, object: &Object, links: &[Link]) -> Result<Vec<bool>> {
+    fn were_directories(&self, object: &Object, links: &[RootLink]) -> Result<Vec<bool>> {
         let versions = self.idb.versions_of(object.id)?;
         let last = versions.iter().find(|v| v.is_complete_by(None) && !v.null_device);
         let Some(last) = last else { return Ok(vec![false; links.len()]) };
         let lacking = self.lacking_paths()?;
-        let lacks = |link: &Link| {
+        let lacks = |link: &RootLink| {
             let path = format!("/{}", path_text(&link.root));
             lacking.of(last.id).is_some_and(|paths| paths.have(&path))
         };
@@ -93,36 +82,13 @@ impl Cell {
     }
 
     /// Which of these roots a version has as directories.
-    fn directories_of(&self, version: &Version, links: &[Link]) -> Result<Vec<bool>> {
+    fn directories_of(&self, version: &Version, links: &[RootLink]) -> Result<Vec<bool>> {
         let mut rows = self.named(version)?;
-        let mut is_directory = |link: &Link| {
+        let mut is_directory = |link: &RootLink| {
             let mut is = false;
             rows.each_below(&link.root, Some(0), &mut |_, row| is |= row.entry.kind == Kind::Dir)?;
             Ok(is)
         };
         links.iter().map(&mut is_directory).collect()
     }
-}
-
-/// The roots (sorted) that are links, but for those to what another root has.
-fn links(roots: &[Vec<u8>]) -> Vec<Link> {
-    let link = |root: &Vec<u8>| {
-        let path = [b"/", &root[..]].concat();
-        let path = Path::new(OsStr::from_bytes(&path));
-        let target = std::fs::read_link(path).ok()?;
-        let end = std::fs::canonicalize(path).ok();
-        let is_taken = end.as_ref().is_some_and(|end| is_in(end, roots));
-        let is_to_directory = end.is_some_and(|end| end.is_dir());
-        (!is_taken).then(|| Link { root: root.clone(), target, is_to_directory })
-    };
-    roots.iter().filter_map(link).collect()
-}
-
-/// Whether a path is one of the roots (sorted), or lies below one.
-fn is_in(path: &Path, roots: &[Vec<u8>]) -> bool {
-    let without_slash = |path: &Path| {
-        let bytes = path.as_os_str().as_bytes();
-        bytes.strip_prefix(b"/").unwrap_or(bytes).to_vec()
-    };
-    path.ancestors().any(|dir| roots.binary_search(&without_slash(dir)).is_ok())
 }

@@ -1,14 +1,15 @@
 //! Paths that are named and not there, as a symbolic link above them leads elsewhere than it did: to a disk that is not mounted, or to
 //! what lacks the path. Each counts as missing where the object's last version had it, so that nothing of that is given up.
 
-use capstan_disk_agent::backup::{Named, outermost};
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Kind, is_inside};
 use capstan_idb::{Object, Version};
+use capstan_wire::source::Named;
 
 use crate::Cell;
-use crate::error::{Result, plain};
+use crate::error::Result;
 use crate::kinds::backup::plan::Plan;
+use crate::kinds::backup::source::roots::outermost;
 use crate::report::Selected;
 use crate::session::SessionLog;
 
@@ -200,7 +201,7 @@ pub(in crate::kinds::backup) fn say_missing(
         let is_open = |of: &&Named| of.missing.is_some() && plan.open.contains(&of.root);
         let open = plan.named.iter().filter(is_open);
         let open = open.map(|of| {
-            let why = of.missing.as_ref().map(plain).unwrap_or_default();
+            let why = of.missing.as_deref().unwrap_or_default();
             match of.trimmed() == of.root {
                 true => format!("{} ({why})", shown(&of.path)),
                 false => {
@@ -222,7 +223,7 @@ pub(in crate::kinds::backup) fn say_missing(
         }
     }
     for (at, of) in plan.named.iter().enumerate() {
-        let Some(why) = of.missing.as_ref().map(plain) else { continue };
+        let Some(why) = of.missing.clone() else { continue };
         if let Some(Switched { now, .. }) = switched.iter().find(|of| of.at == at) {
             let by = match of.trimmed() == of.root {
                 true => "it".to_owned(),

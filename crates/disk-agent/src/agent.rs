@@ -4,16 +4,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use capstan_engine::frames::FramePort;
 use capstan_engine::ladder::Ladder;
+use capstan_engine::message::Listener;
 use capstan_mounts::MountTables;
 use capstan_port::disk::DiskAgent;
 use capstan_port::disk::backup::{JobError, ReadyBackup};
+use capstan_port::disk::check::{CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven};
 use capstan_wire::backup::{BackupJob, Trees};
+use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
 use capstan_wire::probe::{Probe, Work};
 use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound, UsedAsked};
 
 use crate::backup::job::{ReadyJob, probe_trees};
 use crate::backup::roots;
+use crate::check::compare::compare;
+use crate::check::proof::prove;
+use crate::check::scratch;
 use crate::linux::mount_table::HostMounts;
 use crate::linux::used::used;
 
@@ -62,5 +69,33 @@ impl DiskAgent for LocalDiskAgent {
         stop: &AtomicBool,
     ) -> Result<Probe, JobError> {
         Ok(probe_trees(trees, self.mounts(), work, stop)?)
+    }
+
+    fn compare(
+        &self,
+        job: &CompareJob,
+        frames: Option<&mut dyn FramePort>,
+        listener: &dyn Listener,
+        stop: &AtomicBool,
+        rows: &mut dyn Inquiry<ComparedRow, Met>,
+    ) -> Result<(), CheckError> {
+        compare(job, frames, (listener, stop), rows)
+    }
+
+    fn make_scratch(&self, asked: &ScratchAsked) -> Result<Vec<u8>, String> {
+        scratch::make(asked)
+    }
+
+    fn remove_scratch(&self, path: &[u8]) {
+        scratch::remove(path);
+    }
+
+    fn prove(
+        &self,
+        job: &ProofJob,
+        stop: &AtomicBool,
+        rows: &mut dyn Inquiry<ProofRow, Proven>,
+    ) -> Result<(), CheckError> {
+        prove(job, stop, rows)
     }
 }

@@ -1,18 +1,34 @@
 //! Contents by their place in a stream. Frames are asked for and opened as bytes of them are wanted, each once where bytes are wanted in
 //! order.
 
+use std::collections::HashMap;
+
 use capstan_engine::frames::{FramePort, Lack};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::codec::Decompressor;
 use capstan_format::frame::FrameType;
-use capstan_format::id::StreamId;
-use capstan_format::keys::FrameSealer;
+use capstan_format::id::{KeyId, StreamId};
+use capstan_format::keys::{FrameSealer, Purpose};
 use capstan_format::record::SessionLabel;
+use capstan_wire::keys::SessionKey;
 
 /// What opens the frames of a stream, by the session that wrote it: nothing where they are not encrypted. An error says why its key is
 /// not to be had.
 pub type ContentsKeys<'k> =
     dyn Fn(Option<&SessionLabel>, StreamId) -> Result<Option<FrameSealer>, String> + 'k;
+
+/// What opens frames by these keys. Those of sessions whose key is not among them are taken for frames that are not encrypted.
+pub fn opened_by<'k>(keys: &[SessionKey]) -> Box<ContentsKeys<'k>> {
+    let keys: HashMap<KeyId, SessionKey> = keys.iter().map(|key| (key.id, key.clone())).collect();
+    Box::new(move |label, stream| {
+        let key = label.and_then(|label| label.key).and_then(|id| keys.get(&id));
+        let sealer = key.map(|of| {
+            FrameSealer::new(&of.contents.0, Purpose::Contents, stream, of.cipher)
+                .map_err(|e| e.to_string())
+        });
+        sealer.transpose()
+    })
+}
 
 /// What a stream has at a place.
 #[derive(Debug)]

@@ -4,9 +4,21 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use capstan_format::id::KeyId;
 use capstan_format::keys::Cipher;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
+
+/// The key of a session that opens the contents of its frames.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionKey {
+    /// Which key it is, by the label of the session.
+    pub id: KeyId,
+    /// The key.
+    pub contents: SecretKey,
+    /// What it is used with.
+    pub cipher: Cipher,
+}
 
 /// A secret of 32 bytes; wiped when it is dropped, and not shown.
 #[derive(Clone, PartialEq, Eq)]

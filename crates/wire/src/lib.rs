@@ -6,6 +6,7 @@
 
 mod as_text;
 pub mod backup;
+pub mod check;
 pub mod compression;
 pub mod foreseen;
 pub mod keys;

@@ -5,10 +5,13 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use capstan_format::id::KeyId;
 use capstan_format::keys::Cipher;
-use capstan_wire::backup::{Counts, HandedOver, Noted};
+use capstan_wire::backup::{Counts, HandedOver, Noted, Rules};
+use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
 use capstan_wire::compression::Compression;
 use capstan_wire::foreseen::{Fate, Foreseen};
+use capstan_wire::keys::{SecretKey, SessionKey};
 use capstan_wire::probe::{Probe, Work};
 use capstan_wire::source::{Named, PathsAsked, RootLink, RootsAsked, RootsFound, Used, UsedAsked};
 use capstan_wire::{decode, encode};
@@ -104,6 +107,29 @@ fn roots_found() -> RootsFound {
     RootsFound { links: vec![link], used: Some(Used { inodes: 1 << 20, bytes: 1 << 41 }) }
 }
 
+fn session_key() -> SessionKey {
+    let contents = SecretKey([7; 32].into());
+    SessionKey { id: KeyId([5; 16]), contents, cipher: Cipher::Aes256Gcm }
+}
+
+fn compare_job() -> CompareJob {
+    let rules = Rules { exclude: vec!["*.tmp".into()], ..Rules::default() };
+    let (roots, paths) = (vec![b"home".to_vec()], vec![b"home/\xff".to_vec()]);
+    CompareJob { roots, paths, rules, keys: vec![session_key()] }
+}
+
+fn scratch_asked() -> ScratchAsked {
+    ScratchAsked {
+        parent: b"/var/tmp".to_vec(),
+        name: "capstan-drill-1-2".to_owned(),
+        bytes: 1 << 33,
+    }
+}
+
+fn proof_job() -> ProofJob {
+    ProofJob { scratch: b"/var/tmp/capstan-drill-1-2".to_vec() }
+}
+
 values! {
     what_becomes_of_a_name: Foreseen = foreseen(), "foreseen.json";
     what_came_of_a_job: HandedOver = handed_over(), "handed_over.json";
@@ -113,4 +139,7 @@ values! {
     where_a_path_leads: Named = named(), "named.json";
     what_roots_are_is_asked: RootsAsked = roots_asked(), "roots_asked.json";
     what_roots_are: RootsFound = roots_found(), "roots_found.json";
+    what_is_compared: CompareJob = compare_job(), "compare_job.json";
+    scratch_space_is_asked_for: ScratchAsked = scratch_asked(), "scratch_asked.json";
+    what_is_proved: ProofJob = proof_job(), "proof_job.json";
 }

@@ -1,35 +1,29 @@
 //! What differs between a version and the file system now: the version is read in the order of the walk, beside the walk.
 
-use std::cmp::Ordering;
+use std::collections::VecDeque;
 
-use capstan_catalog::diff::{Aspect, Change, ChangeTotals, LiveRows, differences, order};
+use capstan_catalog::diff::{Aspect, Change, ChangeTotals, LiveRows, differences};
 use capstan_catalog::listed::Listed;
-use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
-use capstan_disk_agent::linux::mount_table::HostMounts;
-use capstan_disk_agent::linux::names::owner_names;
-use capstan_disk_agent::linux::source::DirHandle;
-use capstan_disk_agent::linux::source_file::SourceFile;
-use capstan_disk_agent::look::{look, same_inode, was_born_after};
-use capstan_disk_agent::select::Selection;
-use capstan_disk_agent::walk::WalkEvent;
+use capstan_engine::frames::FramePort;
 use capstan_engine::message::{Code, path_text};
-use capstan_format::entry::{Entry, Kind, is_below, is_inside, selected};
+use capstan_format::entry::{Entry, Kind, is_below, is_inside};
 use capstan_idb::Version;
+use capstan_media_agent::serve::anywhere::AnyFrames;
+use capstan_port::disk::check::{
+    Both, CheckError, ComparedRow, Contents, Inquiry, Looked, Met, RowsBroken,
+};
 use capstan_select::Pattern;
-use capstan_stream::owners::OwnerNames;
-use capstan_wire::backup::{MountedLast, Rules};
-use parking_lot::Mutex;
-use rustix::io::Errno;
+use capstan_wire::backup::Rules;
+use capstan_wire::check::CompareJob;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, chain};
 use crate::observe::{Observer, Stop};
 use crate::queries::leads::clean;
 use crate::reading::away::files::AwayFiles;
 use crate::reading::bring::nearest_first;
-use crate::reading::contents::FileContents;
-use crate::reading::same_bytes::{Same, same_bytes};
+use crate::reading::contents::{FilePieces, session_keys};
 use crate::reading::version::VersionView;
 use crate::report::Selected;
 use crate::request::CompareRequest;
@@ -80,58 +74,43 @@ impl Cell {
         if request.contents {
             nearest_first(self, std::slice::from_mut(&mut view))?;
         }
-        // Contents are read through a view of their own: files come in the order of the walk, data in that of the medium.
-        let overview = if request.contents { Some(Overview::with_replaced(&view)?) } else { None };
-        let contents = match &overview {
-            Some(overview) => Some(FileContents::new(&view, overview)?),
-            None => None,
+        let pieces = match request.contents {
+            true => Some(FilePieces::of(&view, &Overview::with_replaced(&view)?)?),
+            false => None,
         };
         let rows = self.live_rows(&request.version)?;
         let paths: Vec<_> = request.paths.iter().map(|p| clean(p)).collect();
         let backed_up = self.selected_or_guessed(&version, &request.version.name, &log)?;
-        let mut roots = self.roots_compared(request, backed_up.as_ref())?;
+        let roots = self.roots_compared(request, backed_up.as_ref())?;
         let mut rules = backed_up.as_ref().map_or_else(Rules::default, rules_of);
         let is_inner = |root: &Vec<u8>| roots.iter().any(|of| of != root && is_inside(root, of));
-        let (inner, outer): (Vec<_>, Vec<_>) = roots.iter().cloned().partition(is_inner);
-        (rules.inner_roots, roots) = (inner, outer);
+        let (inner, roots): (Vec<_>, Vec<_>) = roots.iter().cloned().partition(is_inner);
+        rules.inner_roots = inner;
         self.never_enter(std::iter::empty(), &mut rules)?;
-        // What is of another size is left out where both sides are held against each other.
-        let sizes = rules.sizes.take();
-        let (last, here) = (MountedLast::default(), HostMounts::default());
-        let selection = Selection::new(&rules, &roots, &last, here)
-            .map_err(|e| CellError::BadInput(e.to_string()))?;
-        let closed: Mutex<Vec<Vec<u8>>> = Mutex::default();
+        let keys = session_keys(&view.keys);
+        let job = CompareJob { roots, paths: paths.clone(), rules, keys };
+        // Contents are read through a view of their own: files come in the order of the walk, data in that of the medium.
+        let mut frames = request.contents.then(|| AnyFrames::new(&view, view.spans()));
+        let frames = frames.as_mut().map(|frames| frames as &mut dyn FramePort);
         let mut comparison = Comparison {
             rows,
-            head: None,
-            contents,
+            pushed: VecDeque::new(),
+            failed: None,
+            pieces,
             away: AwayFiles::default(),
-            missing: paths.clone(),
-            roots: &roots,
-            paths: &paths,
-            sizes,
-            owners: owner_names(),
-            closed: &closed,
-            stop,
+            missing: paths,
             totals: ChangeTotals::default(),
             log: &log,
             each,
         };
-        comparison.advance()?;
-        let mut failed = None;
-        let event = |event: WalkEvent<'_>| not_walked(event, &closed, &log);
-        look(&both(&roots, &paths), &selection, &stop.0, &event, &mut |dir, entry| {
-            let result = comparison.meet(dir, entry);
-            failed = result.err();
-            failed.is_none()
-        })?;
-        if let Some(e) = failed {
+        let compared = self.agents.disk.compare(&job, frames, &log, &stop.0, &mut comparison);
+        if let Some(e) = comparison.failed {
             return Err(e);
         }
+        compared?;
         comparison.away.say(self, &log)?;
         let stopped = stop.0.load(std::sync::atomic::Ordering::Relaxed);
         if !stopped {
-            comparison.rest()?;
             refuse_met_nowhere(&comparison.missing)?;
         }
         Ok(Compared { totals: comparison.totals, errors: log.error_count(), stopped })
@@ -168,6 +147,17 @@ impl Cell {
     }
 }
 
+impl From<CheckError> for CellError {
+    fn from(e: CheckError) -> Self {
+        match e {
+            CheckError::Pattern(_) => Self::BadInput(e.to_string()),
+            CheckError::NoThread(e) => Self::NoThread(e),
+            CheckError::Open { path, source } => Self::Io { action: "open", path, source },
+            CheckError::Rows => Self::Unfinished(e.to_string()),
+        }
+    }
+}
+
 /// Refuses paths that were asked for and met on neither side.
 fn refuse_met_nowhere(missing: &[Vec<u8>]) -> Result<()> {
     match missing.first() {
@@ -179,235 +169,141 @@ fn refuse_met_nowhere(missing: &[Vec<u8>]) -> Result<()> {
     }
 }
 
-/// Both sides, as far as they were met.
+/// So many rows are pushed at a time.
+const ROWS: usize = 256;
+
+/// A row that was pushed, and why its contents cannot be compared, if that is so.
+type Pushed = (Listed, Option<CellError>);
+
+/// The version's side, and what was found of it.
 struct Comparison<'a, 'b> {
     rows: LiveRows<'a>,
-    /// The version's next row.
-    head: Option<(Row, Listed)>,
-    /// To read what the version has of a file, where contents are compared.
-    contents: Option<FileContents<'b>>,
+    /// Rows of which nothing came back yet.
+    pushed: VecDeque<Pushed>,
+    /// Why no more rows can be read.
+    failed: Option<CellError>,
+    /// Where contents lie, where these are compared.
+    pieces: Option<FilePieces>,
     /// Files of which the version's contents cannot be had now.
     away: AwayFiles,
-    /// What the version is of. Directories above belong to others: they are not compared.
-    roots: &'b [Vec<u8>],
-    paths: &'b [Vec<u8>],
     /// Paths asked for that were met on neither side.
     missing: Vec<Vec<u8>>,
-    /// Sizes of files that the backup took.
-    sizes: Option<std::ops::RangeInclusive<u64>>,
-    owners: OwnerNames,
-    /// Directories that were not entered: what is in them is not compared.
-    closed: &'b Mutex<Vec<Vec<u8>>>,
-    stop: &'b Stop,
     totals: ChangeTotals,
     log: &'b SessionLog<'b>,
     each: &'b mut dyn FnMut(&Change),
 }
 
+impl Inquiry<ComparedRow, Met> for Comparison<'_, '_> {
+    fn rows(&mut self) -> std::result::Result<Vec<ComparedRow>, RowsBroken> {
+        self.more().map_err(|e| {
+            self.failed.get_or_insert(e);
+            RowsBroken
+        })
+    }
+
+    fn found(&mut self, met: Met) {
+        let mut pushed = || self.pushed.pop_front();
+        match met {
+            Met::New(now) => {
+                self.is_met(&now.entry.path());
+                self.say(&Change::added(listed(now)));
+            }
+            Met::OtherSize(path) => self.is_met(&path),
+            Met::NotAsked => drop(pushed()),
+            Met::Closed => {
+                if let Some((before, _)) = pushed() {
+                    self.is_met(&before.entry.path());
+                }
+            }
+            Met::Gone => {
+                if let Some((before, _)) = pushed() {
+                    self.is_met(&before.entry.path());
+                    self.say(&Change::removed(before));
+                }
+            }
+            Met::Both(both) => {
+                if let Some(pushed) = pushed() {
+                    self.is_met(&both.now.entry.path());
+                    self.both(pushed, *both);
+                }
+            }
+        }
+    }
+}
+
 impl Comparison<'_, '_> {
-    fn advance(&mut self) -> Result<()> {
-        self.head = self.rows.next()?;
-        Ok(())
-    }
-
-    /// A name of the file system; those of the version that come before it are gone.
-    fn meet(&mut self, dir: &DirHandle, entry: Entry) -> Result<()> {
-        while let Some((row, _)) = &self.head {
-            match order(&row.entry, &entry) {
-                Ordering::Less => self.gone()?,
-                Ordering::Equal => return self.both(dir, entry),
-                Ordering::Greater => break,
-            }
-        }
-        let file_of_other_size = entry.kind == Kind::File
-            && self.sizes.as_ref().is_some_and(|sizes| !sizes.contains(&entry.size));
-        if self.wants(&entry) && !file_of_other_size {
-            let added = Change::added(self.listed(entry));
-            self.say(&added);
-        }
-        Ok(())
-    }
-
-    /// What the version has after the last name of the file system.
-    fn rest(&mut self) -> Result<()> {
-        while self.head.is_some() {
-            self.gone()?;
-        }
-        Ok(())
-    }
-
-    fn gone(&mut self) -> Result<()> {
-        if let Some((row, listed)) = self.head.take()
-            && self.wants(&row.entry)
+    /// The next rows to push.
+    fn more(&mut self) -> Result<Vec<ComparedRow>> {
+        let mut rows = Vec::new();
+        while rows.len() < ROWS
+            && let Some((row, listed)) = self.rows.next()?
         {
-            let path = row.entry.path();
-            let unknown = self.closed.lock().iter().any(|dir| path != *dir && is_below(&path, dir));
-            if !unknown {
-                self.say(&Change::removed(listed));
-            }
+            let has_contents = row.entry.kind == Kind::File && !row.entry.link;
+            let pieces = self.pieces.as_ref().filter(|_| has_contents).map(|of| of.pieces(&row));
+            let (pieces, why) = match pieces.transpose() {
+                Ok(pieces) => (pieces, None),
+                Err(e) => (None, Some(e)),
+            };
+            self.pushed.push_back((listed, why));
+            rows.push(ComparedRow { entry: row.entry, pieces });
         }
-        self.advance()
+        Ok(rows)
     }
 
-    fn both(&mut self, dir: &DirHandle, entry: Entry) -> Result<()> {
-        let head = self.head.take();
-        self.advance()?;
-        let Some((row, before)) = head.filter(|_| self.wants(&entry)) else {
-            return Ok(());
-        };
-        let mut after = self.listed(entry);
-        if row.entry.link {
-            // A name has its first one only in the order of a backup: whether it still is a name of that is looked up.
-            after.entry.link = same_inode(dir, &row.entry.name, &row.entry.target);
-            if after.entry.link {
-                after.entry.target.clone_from(&row.entry.target);
-            }
+    /// A path was met on one side, or on both.
+    fn is_met(&mut self, path: &[u8]) {
+        if !self.missing.is_empty() {
+            self.missing.retain(|p| !is_below(path, p));
         }
+    }
+
+    fn both(&mut self, (before, why_not): Pushed, both: Both) {
+        let after = listed(both.now);
         let mut what = differences(&before, &after);
-        if what == [Aspect::Ctime] && was_born_after(dir, &row.entry.name, row.entry.ctime) {
+        if what == [Aspect::Ctime] && both.is_new_inode {
             what.clear();
         }
+        let may_be_same = !what.contains(&Aspect::Type) && !what.contains(&Aspect::Size);
+        if let Some(e) = why_not.filter(|_| may_be_same) {
+            return self.lacking(&before.entry, &e);
+        }
         let mut compared = false;
-        if row.entry.kind == Kind::File
-            && !row.entry.link
-            && !what.contains(&Aspect::Type)
-            && !what.contains(&Aspect::Size)
-            && self.contents.is_some()
-        {
-            match self.same_contents(dir, &row)? {
-                Some(true) => {
-                    compared = true;
-                    what.retain(|a| *a != Aspect::Ctime);
-                }
-                Some(false) => what.push(Aspect::Contents),
-                None => return Ok(()),
+        match both.contents {
+            Contents::NotCompared => {}
+            Contents::Same => {
+                compared = true;
+                what.retain(|a| *a != Aspect::Ctime);
             }
+            Contents::Other => what.push(Aspect::Contents),
+            Contents::Unreadable(why) => {
+                let path = format!("/{}", path_text(&before.entry.path()));
+                let text = format!("cannot read it: {why}");
+                return self.log.say(Code::NotOpened, "disk agent", &path, text);
+            }
+            Contents::Lacking(why) => return self.lacking(&before.entry, &why.into()),
+            Contents::Stopped => return,
         }
         match Change::of(before, after, what, compared) {
             Some(change) => self.say(&change),
             None => self.totals.unchanged += 1,
         }
-        Ok(())
     }
 
-    /// Whether the bytes are the same; `None` where they could not be compared, which is said.
-    fn same_contents(&mut self, dir: &DirHandle, row: &Row) -> Result<Option<bool>> {
-        let Some(contents) = &mut self.contents else { return Ok(None) };
-        let path = format!("/{}", path_text(&row.entry.path()));
-        let unreadable = |e: Errno| {
-            let text = crate::error::plain(&std::io::Error::from(e));
-            self.log.say(Code::NotOpened, "disk agent", &path, format!("cannot read it: {text}"));
-            Ok(None)
-        };
-        let file = match SourceFile::open(dir, &row.entry.name) {
-            Ok(file) => file,
-            Err(e) => return unreadable(e),
-        };
-        match same_bytes(contents, row, &file, self.stop) {
-            _ if self.stop.0.load(std::sync::atomic::Ordering::Relaxed) => Ok(None),
-            Ok(Same::Yes) => Ok(Some(true)),
-            Ok(Same::No) => Ok(Some(false)),
-            Ok(Same::Unreadable(e)) => unreadable(e),
-            Err(e) if e.is_of_keys() => Err(e),
-            Err(e) => {
-                match e.away() {
-                    Some((medium, why)) => self.away.add(medium, why, row.entry.size),
-                    None => {
-                        let text = crate::error::chain(&e);
-                        self.log.say(Code::Damaged, "media agent", &path, text);
-                    }
-                }
-                Ok(None)
+    /// What the version has of a file could not be read.
+    fn lacking(&self, of: &Entry, e: &CellError) {
+        match e.away() {
+            Some((medium, why)) => self.away.add(medium, why, of.size),
+            None => {
+                let path = format!("/{}", path_text(&of.path()));
+                self.log.say(Code::Damaged, "media agent", &path, chain(e));
             }
         }
-    }
-
-    fn wants(&mut self, entry: &Entry) -> bool {
-        let path = entry.path();
-        let wanted = selected(self.roots, &path) && selected(self.paths, &path);
-        if wanted && !self.missing.is_empty() {
-            self.missing.retain(|p| !is_below(&path, p));
-        }
-        wanted
     }
 
     fn say(&mut self, change: &Change) {
         self.totals.count(change);
         (self.each)(change);
     }
-
-    fn listed(&self, entry: Entry) -> Listed {
-        let text = |name: Option<Vec<u8>>| name.map(|n| String::from_utf8_lossy(&n).into_owned());
-        let (user, group) = (self.owners.user(entry.uid), self.owners.group(entry.gid));
-        let acl = self.owners.of_acls(&entry);
-        Listed { entry, user: text(user), group: text(group), acl, state: None }
-    }
-}
-
-/// A name or directory that the walk left out: nothing in it is compared.
-fn not_walked(event: WalkEvent<'_>, closed: &Mutex<Vec<Vec<u8>>>, log: &SessionLog<'_>) {
-    let shown = |path: &[u8]| format!("/{}", path_text(path));
-    match event {
-        // What patterns leave out now was left out by the backup.
-        WalkEvent::Skipped(_)
-        | WalkEvent::Failed(_, Errno::NOENT | Errno::NOTDIR, _)
-        | WalkEvent::NoRoot(_, Errno::NOENT | Errno::NOTDIR, _)
-        | WalkEvent::Mounted(_)
-        | WalkEvent::Maskable(_)
-        | WalkEvent::StillMissed(_)
-        | WalkEvent::StillMasked(_) => {}
-        WalkEvent::NotMounted(path, ..) | WalkEvent::NotEntered(path, _) => {
-            closed.lock().push(path.to_vec());
-            let why = "cannot be compared: nothing is mounted there".to_owned();
-            log.say(Code::NotMounted, "disk agent", &shown(path), why);
-        }
-        WalkEvent::OwnRoot(path) => {
-            closed.lock().push(path.to_vec());
-            let why = "not compared: it is capstan's own medium or home".to_owned();
-            log.say(Code::LeftOut, "disk agent", &shown(path), why);
-        }
-        WalkEvent::LeftOut(path, why) => {
-            closed.lock().push(path.to_vec());
-            log.say(Code::LeftOut, "disk agent", &shown(path), format!("not compared: {why}"));
-        }
-        WalkEvent::NotSorted(path, e, _) => {
-            closed.lock().push(path.to_vec());
-            let why = format!("cannot be compared: {e}");
-            log.say(Code::NotListed, "disk agent", &shown(path), why);
-        }
-        WalkEvent::Failed(path, e, _) | WalkEvent::NoRoot(path, e, _) => {
-            closed.lock().push(path.to_vec());
-            let text = crate::error::plain(&std::io::Error::from(e));
-            log.say(
-                Code::NotOpened,
-                "disk agent",
-                &shown(path),
-                format!("cannot be compared: {text}"),
-            );
-        }
-    }
-}
-
-/// The roots, as far as they are asked for.
-fn both(roots: &[Vec<u8>], paths: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    if paths.is_empty() {
-        return roots.to_vec();
-    }
-    let mut both: Vec<Vec<u8>> = Vec::new();
-    for root in roots {
-        for path in paths {
-            if is_below(path, root) {
-                both.push(path.clone());
-            } else if is_below(root, path) {
-                both.push(root.clone());
-            }
-        }
-    }
-    both.sort();
-    both.dedup();
-    let all = both.clone();
-    both.retain(|path| !all.iter().any(|other| path != other && is_below(path, other)));
-    both
 }
 
 /// What a version is of, told from its rows: the first directory on the way down that has more than one name. The root
@@ -438,6 +334,13 @@ fn guessed_roots(mut rows: LiveRows<'_>) -> Result<Vec<Vec<u8>>> {
     }
 }
 
+/// A name of the file system, as it is shown.
+pub(crate) fn listed(of: Looked) -> Listed {
+    let text = |name: Option<Vec<u8>>| name.map(|n| String::from_utf8_lossy(&n).into_owned());
+    let Looked { entry, user, group, acl } = of;
+    Listed { entry, user: text(user), group: text(group), acl, state: None }
+}
+
 fn rules_of(s: &Selected) -> Rules {
     Rules {
         exclude: Pattern::typed(&s.exclude),
@@ -447,20 +350,5 @@ fn rules_of(s: &Selected) -> Rules {
         sizes: s.sizes.map(|(low, high)| low..=high),
         one_file_system: s.one_file_system,
         ..Rules::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn roots_meet_the_paths_that_are_asked_for() {
-        let own = |p: &[&str]| p.iter().map(|p| p.as_bytes().to_vec()).collect::<Vec<_>>();
-        let roots = own(&["etc", "srv/a"]);
-        assert_eq!(both(&roots, &[]), roots);
-        assert_eq!(both(&roots, &own(&["etc/ssh", "etc"])), own(&["etc"]));
-        assert_eq!(both(&roots, &own(&["srv", "home"])), own(&["srv/a"]));
-        assert_eq!(both(&own(&[""]), &own(&["etc/ssh"])), own(&["etc/ssh"]));
     }
 }

@@ -6,12 +6,14 @@ use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
 use capstan_engine::meter::{Lap, Meters};
-use capstan_format::entry::{Entry, ExtentKind, Kind};
+use capstan_format::entry::{ExtentKind, Kind};
 use capstan_format::id::StreamId;
 use capstan_format::keys::Purpose;
 use capstan_media_agent::serve::anywhere::AnyFrames;
 use capstan_media_agent::serve::gap;
+use capstan_port::disk::contents::Piece;
 use capstan_stream::contents::{Bytes, Contents, ContentsKeys};
+use capstan_wire::keys::{SecretKey, SessionKey};
 
 use crate::error::{CellError, Result};
 use crate::reading::away::data::AwayData;
@@ -19,14 +21,6 @@ use crate::reading::version::VersionView;
 
 /// Streams of which a frame is kept.
 const STREAMS: usize = 8;
-
-/// A range of a file's data: where its bytes are; nowhere if no part has them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub offset: u64,
-    pub len: u64,
-    pub at: Option<(StreamId, u64)>,
-}
 
 /// Some of a file's contents.
 pub(crate) enum Chunk<'b> {
@@ -63,34 +57,19 @@ pub(crate) struct Plan {
     pub lost: Option<CellError>,
 }
 
-/// Reads files of a version by their rows.
-pub(crate) struct FileContents<'a> {
+/// Where contents of a version's files lie, by their rows.
+pub(crate) struct FilePieces {
     /// Parts of files that are stored in parts, by path.
     parts: HashMap<Vec<u8>, Vec<Piece>>,
+}
+
+/// Reads files of a version by their rows.
+pub(crate) struct FileContents<'a> {
+    pieces: FilePieces,
     frames: AnyFrames<'a>,
     away: AwayData<'a>,
     contents: Contents<'a>,
     lap: Lap,
-}
-
-/// Where a file has data, as offset and length, ascending and apart; between them are holes.
-pub(crate) fn data_ranges(e: &Entry) -> Vec<(u64, u64)> {
-    if e.extents.is_empty() {
-        return vec![(0, e.size)];
-    }
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
-    let mut offset: u64 = 0;
-    for x in &e.extents {
-        match ranges.last_mut() {
-            _ if x.kind == ExtentKind::Hole => {}
-            Some((from, len)) if from.saturating_add(*len) == offset => {
-                *len = len.saturating_add(x.len);
-            }
-            _ => ranges.push((offset, x.len)),
-        }
-        offset = offset.saturating_add(x.len);
-    }
-    ranges
 }
 
 /// What of the pieces comes before an offset.
@@ -102,9 +81,9 @@ pub(crate) fn up_to(mut pieces: Vec<Piece>, end: u64) -> Vec<Piece> {
     pieces
 }
 
-impl<'a> FileContents<'a> {
+impl FilePieces {
     /// Finds out where everything lies.
-    pub fn new(view: &'a VersionView<'a>, overview: &Overview) -> Result<Self> {
+    pub fn of(view: &VersionView<'_>, overview: &Overview) -> Result<Self> {
         let mut parts: HashMap<Vec<u8>, Vec<Piece>> = HashMap::new();
         for (index, place) in view.segments.iter().enumerate() {
             let contents = view.contents(place)?;
@@ -127,68 +106,10 @@ impl<'a> FileContents<'a> {
                 })?;
             }
         }
-        let (frames, away) = (AnyFrames::new(view, view.spans()), AwayData::of(view, view.spans()));
-        let contents = Contents::new(contents_keys(&view.keys), STREAMS);
-        Ok(Self { parts, frames, away, contents, lap: Lap::start() })
+        Ok(Self { parts })
     }
 
-    /// Has what reading takes counted there.
-    pub fn metered(self, meters: &'a Meters) -> Self {
-        Self { contents: self.contents.metered(meters), ..self }
-    }
-
-    /// Stored bytes read so far.
-    pub fn bytes_read(&self) -> u64 {
-        self.contents.bytes_read
-    }
-
-    /// Calls with the bytes of the file's [`data_ranges`], one after the other. Ends with an error if some are lost.
-    pub fn read(&mut self, row: &Row, each: &mut dyn FnMut(Chunk<'_>) -> Result<()>) -> Result<()> {
-        for piece in self.pieces(row)? {
-            match piece.at {
-                Some((stream, logical)) => self.bytes(stream, logical, piece.len, each)?,
-                None => each(Chunk::Zeros(piece.len))?,
-            }
-        }
-        Ok(())
-    }
-
-    /// What frames can give of the file: nothing that is only claimed. An error where some of it lies on media that are away only.
-    pub fn plan(&mut self, row: &Row, overview: &Overview) -> Result<Plan> {
-        let (mut pieces, mut lost): (Vec<Piece>, Option<CellError>) = (Vec::new(), None);
-        let size = overview.cut_at(row).unwrap_or(row.entry.size);
-        for piece in up_to(self.pieces(row)?, size) {
-            let Some((stream, logical)) = piece.at else {
-                lost.get_or_insert_with(|| gap().into());
-                continue;
-            };
-            if let Some(away) = self.away.why(stream, logical, piece.len)? {
-                return Err(away);
-            }
-            let why = self.frames.backed(stream, logical, piece.len, &mut |behind, len| {
-                let (offset, at) = (piece.offset + behind, logical + behind);
-                match pieces.last_mut() {
-                    Some(Piece { offset: o, len: n, at: Some((s, l)) })
-                        if *o + *n == offset && *s == stream && *l + *n == at =>
-                    {
-                        *n += len;
-                    }
-                    _ => pieces.push(Piece { offset, len, at: Some((stream, at)) }),
-                }
-            });
-            lost = lost.or(why.map(CellError::from));
-        }
-        let len = match &lost {
-            None => size,
-            Some(_) => {
-                let end = pieces.last().map_or(0, |p| p.offset.saturating_add(p.len));
-                end.max(overview.believed_len(row))
-            }
-        };
-        Ok(Plan { pieces, len, lost })
-    }
-
-    /// Where the bytes of the file's [`data_ranges`] are, ascending.
+    /// Where the bytes of the file's [`data_ranges`](capstan_format::entry::Entry::data_ranges) are, ascending.
     pub fn pieces(&self, row: &Row) -> Result<Vec<Piece>> {
         let (e, stream) = (&row.entry, row.data.stream);
         let mut pieces = Vec::new();
@@ -240,6 +161,66 @@ impl<'a> FileContents<'a> {
         }
         Ok(pieces)
     }
+}
+
+impl<'a> FileContents<'a> {
+    /// Finds out where everything lies.
+    pub fn new(view: &'a VersionView<'a>, overview: &Overview) -> Result<Self> {
+        let pieces = FilePieces::of(view, overview)?;
+        let (frames, away) = (AnyFrames::new(view, view.spans()), AwayData::of(view, view.spans()));
+        let contents = Contents::new(contents_keys(&view.keys), STREAMS);
+        Ok(Self { pieces, frames, away, contents, lap: Lap::start() })
+    }
+
+    /// Has what reading takes counted there.
+    pub fn metered(self, meters: &'a Meters) -> Self {
+        Self { contents: self.contents.metered(meters), ..self }
+    }
+
+    /// Stored bytes read so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.contents.bytes_read
+    }
+
+    /// Where the bytes of a file are, ascending.
+    pub fn pieces(&self, row: &Row) -> Result<Vec<Piece>> {
+        self.pieces.pieces(row)
+    }
+
+    /// What frames can give of the file: nothing that is only claimed. An error where some of it lies on media that are away only.
+    pub fn plan(&mut self, row: &Row, overview: &Overview) -> Result<Plan> {
+        let (mut pieces, mut lost): (Vec<Piece>, Option<CellError>) = (Vec::new(), None);
+        let size = overview.cut_at(row).unwrap_or(row.entry.size);
+        for piece in up_to(self.pieces(row)?, size) {
+            let Some((stream, logical)) = piece.at else {
+                lost.get_or_insert_with(|| gap().into());
+                continue;
+            };
+            if let Some(away) = self.away.why(stream, logical, piece.len)? {
+                return Err(away);
+            }
+            let why = self.frames.backed(stream, logical, piece.len, &mut |behind, len| {
+                let (offset, at) = (piece.offset + behind, logical + behind);
+                match pieces.last_mut() {
+                    Some(Piece { offset: o, len: n, at: Some((s, l)) })
+                        if *o + *n == offset && *s == stream && *l + *n == at =>
+                    {
+                        *n += len;
+                    }
+                    _ => pieces.push(Piece { offset, len, at: Some((stream, at)) }),
+                }
+            });
+            lost = lost.or(why.map(CellError::from));
+        }
+        let len = match &lost {
+            None => size,
+            Some(_) => {
+                let end = pieces.last().map_or(0, |p| p.offset.saturating_add(p.len));
+                end.max(overview.believed_len(row))
+            }
+        };
+        Ok(Plan { pieces, len, lost })
+    }
 
     /// Calls with bytes of a stream.
     pub fn bytes(
@@ -274,4 +255,14 @@ pub(crate) fn contents_keys<'k>(keys: &'k VersionKeys) -> Box<ContentsKeys<'k>> 
     Box::new(|label, stream| {
         keys.sealer(Purpose::Contents, label, stream).map_err(|e| e.to_string())
     })
+}
+
+/// The keys that are open, as a disk agent gets them.
+pub(crate) fn session_keys(keys: &VersionKeys) -> Vec<SessionKey> {
+    let one = |(id, key, cipher): (_, &capstan_format::keys::Key32, _)| SessionKey {
+        id,
+        contents: SecretKey(key.clone()),
+        cipher,
+    };
+    keys.contents().map(one).collect()
 }

@@ -8,7 +8,6 @@ pub(crate) mod known;
 pub(crate) mod losses;
 pub(crate) mod names_there;
 pub(crate) mod replicas;
-pub(crate) mod same_bytes;
 pub(crate) mod serving;
 pub(crate) mod unread;
 pub(crate) mod version;

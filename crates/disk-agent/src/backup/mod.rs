@@ -256,7 +256,7 @@ fn not_mounted(found: Unmounted, kept: bool) -> String {
     }
 }
 
-fn say(listener: &dyn Listener, code: Code, path: &[u8], text: String) {
+pub(crate) fn say(listener: &dyn Listener, code: Code, path: &[u8], text: String) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     listener.message(Message {
         code,

@@ -3,6 +3,8 @@
 use std::ffi::CStr;
 
 use capstan_format::acl::Whose;
+use capstan_format::entry::Entry;
+use capstan_port::disk::check::Looked;
 use capstan_stream::owners::OwnerNames;
 
 /// Names of owners, as this host knows them.
@@ -11,6 +13,13 @@ pub fn owner_names() -> OwnerNames {
         Whose::User => name_of_uid(id),
         Whose::Group => name_of_gid(id),
     })
+}
+
+/// A row of a file system, with the names that go with it.
+pub(crate) fn looked(owners: &OwnerNames, entry: Entry) -> Looked {
+    let (user, group) = (owners.user(entry.uid), owners.group(entry.gid));
+    let acl = owners.of_acls(&entry);
+    Looked { entry, user, group, acl }
 }
 
 /// The name of the user with that number, if there is one.

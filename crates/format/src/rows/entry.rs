@@ -229,6 +229,26 @@ impl Entry {
         join(&self.dir, &self.name)
     }
 
+    /// Where a file has data, as offset and length, ascending and apart; between them are holes.
+    pub fn data_ranges(&self) -> Vec<(u64, u64)> {
+        if self.extents.is_empty() {
+            return vec![(0, self.size)];
+        }
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        let mut offset: u64 = 0;
+        for x in &self.extents {
+            match ranges.last_mut() {
+                _ if x.kind == ExtentKind::Hole => {}
+                Some((from, len)) if from.saturating_add(*len) == offset => {
+                    *len = len.saturating_add(x.len);
+                }
+                _ => ranges.push((offset, x.len)),
+            }
+            offset = offset.saturating_add(x.len);
+        }
+        ranges
+    }
+
     /// Bytes that follow this row in the stream's logical byte space.
     pub fn logical_len(&self) -> u64 {
         match self.kind {

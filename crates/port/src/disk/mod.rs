@@ -1,20 +1,27 @@
 //! The port to a disk agent, which has the file systems of one host.
 //!
-//! [`backup`] is what a backup job runs with, and [`base`] the stream of rows that it builds on. [`ctime`] says what times prove.
+//! [`backup`] is what a backup job runs with, and [`base`] the stream of rows that it builds on. [`check`] is what is held against the
+//! file systems: comparisons and the proof of drills. [`contents`] says where contents lie, [`ctime`] what times prove.
 
 pub mod backup;
 pub mod base;
+pub mod check;
+pub mod contents;
 pub mod ctime;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use capstan_engine::frames::FramePort;
 use capstan_engine::ladder::Ladder;
+use capstan_engine::message::Listener;
 use capstan_wire::backup::{BackupJob, Trees};
+use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
 use capstan_wire::probe::{Probe, Work};
 use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound};
 
 use self::backup::{JobError, ReadyBackup};
+use self::check::{CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven};
 
 /// A disk agent.
 pub trait DiskAgent: Send + Sync {
@@ -37,4 +44,29 @@ pub trait DiskAgent: Send + Sync {
         work: Option<Work>,
         stop: &AtomicBool,
     ) -> Result<Probe, JobError>;
+
+    /// Holds the rows of a version, in the order of the walk, against what there is. Contents come from `frames`, where they are to be
+    /// compared. What cannot be looked at is said.
+    fn compare(
+        &self,
+        job: &CompareJob,
+        frames: Option<&mut dyn FramePort>,
+        listener: &dyn Listener,
+        stop: &AtomicBool,
+        rows: &mut dyn Inquiry<ComparedRow, Met>,
+    ) -> Result<(), CheckError>;
+
+    /// Makes a scratch directory, and gives its path. An error is a sentence.
+    fn make_scratch(&self, asked: &ScratchAsked) -> Result<Vec<u8>, String>;
+
+    /// Removes a scratch directory with all that is in it.
+    fn remove_scratch(&self, path: &[u8]);
+
+    /// Looks at what a drill restored, and at the live files.
+    fn prove(
+        &self,
+        job: &ProofJob,
+        stop: &AtomicBool,
+        rows: &mut dyn Inquiry<ProofRow, Proven>,
+    ) -> Result<(), CheckError>;
 }

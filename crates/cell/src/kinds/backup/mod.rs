@@ -12,6 +12,7 @@ mod handed_over;
 mod job;
 mod look_back;
 mod plan;
+mod roots;
 mod unbegun;
 
 use std::time::Instant;

@@ -12,7 +12,7 @@ use capstan_wire::backup::{MountedLast, ReadOptions, Rules, Trees};
 use capstan_wire::source::{BadPath, Named};
 
 use crate::error::{CellError, Result};
-use crate::kinds::backup::source::roots::{inner, outermost};
+use crate::kinds::backup::roots::{inner, outermost};
 use crate::report::Selected;
 use crate::request::{BackupRequest, Compression, Level, Source};
 use crate::session::SessionLog;

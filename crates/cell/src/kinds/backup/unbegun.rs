@@ -9,7 +9,7 @@ use capstan_idb::{Object, Refused, Session, Status, Totals};
 use super::devices_of;
 use crate::Cell;
 use crate::error::Result;
-use crate::kinds::backup::source::roots::outermost;
+use crate::kinds::backup::roots::outermost;
 use crate::report::Report;
 use crate::request::{BackupRequest, Source};
 use crate::session::now_us;

@@ -19,8 +19,9 @@ use super::frames::Frames;
 use super::live::Live;
 use crate::error::{CellError, Result, chain};
 use crate::observe::Stop;
-use crate::reading::contents::{Chunk, FileContents, Piece, up_to};
+use crate::reading::contents::{Chunk, FileContents, up_to};
 use crate::session::SessionLog;
+use capstan_port::disk::contents::Piece;
 
 /// Rows that are sent together, and bytes of contents after which they are.
 const ROWS: usize = 512;

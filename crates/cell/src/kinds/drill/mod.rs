@@ -3,6 +3,8 @@
 
 mod proof;
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use capstan_catalog::diff::LiveRows;
@@ -10,11 +12,13 @@ use capstan_catalog::version::Merged;
 use capstan_engine::message::Code;
 use capstan_format::entry::Kind;
 use capstan_idb::{Status, Version};
+use capstan_port::disk::DiskAgent;
+use capstan_wire::check::{ProofJob, ScratchAsked};
 use capstan_wire::restore::Overwrite;
 
-use self::proof::Proof;
+use self::proof::{Proof, Restored};
 use crate::Cell;
-use crate::error::{CellError, Result, chain, plain};
+use crate::error::{CellError, Result, chain};
 use crate::kinds::restore::Sampled;
 use crate::kinds::restore::wanted::sample_arc::SampleArc;
 use crate::kinds::skeleton::SessionRun;
@@ -55,9 +59,9 @@ impl Cell {
         let last = self.last_drill(&version)?;
         let arc = SampleArc::of_share(last.as_ref().map_or(0, |d| d.to), request.sample);
         let taken = self.taken(request, arc)?;
-        let scratch = Scratch::make(request.scratch.as_deref(), taken.bytes)?;
+        let scratch = Scratch::make(&*self.agents.disk, request.scratch.as_deref(), taken.bytes)?;
         let writer = self.writer_of(version.id)?.map(|s| s.id);
-        session.record_begin(scratch.0.display().to_string(), Some(version.object), writer)?;
+        session.record_begin(scratch.path.display().to_string(), Some(version.object), writer)?;
         let restore = restore_of(request, &scratch);
         let restored = self.restore_sample(&restore, taken.arc, &log, stop);
         let Sampled { report, unchecked, away } = match restored {
@@ -78,7 +82,7 @@ impl Cell {
             to: taken.arc.end(),
             files: taken.files,
             restore_s: report.elapsed_s,
-            scratch: scratch.0.parent().unwrap_or(Path::new("/")).display().to_string(),
+            scratch: scratch.path.parent().unwrap_or(Path::new("/")).display().to_string(),
             ..DrillReport::default()
         };
         let round = last.filter(|d| !d.round_complete).map_or(0.0, |d| d.round);
@@ -88,11 +92,13 @@ impl Cell {
         let failed = report.status == Status::Failed.as_str();
         if !failed && !session.is_stopped() {
             let limited = report.errors.iter().any(|e| e.code == Code::NotRestored.name());
-            let proof = Proof::new(&scratch.0, taken.arc, limited, unchecked, away)?;
+            let restored = Restored { arc: taken.arc, limited, unchecked, away };
             let view = self.merged(&version)?.view;
             view.settle_links()?;
             let rows = Merged::with_sums(view)?;
-            proof.run(LiveRows::new(rows), &log, stop, &mut drill)?;
+            let proof = Proof::new(restored, LiveRows::new(rows), &log, stop, &mut drill);
+            let job = ProofJob { scratch: scratch.path.as_os_str().as_bytes().to_vec() };
+            proof.run(&*self.agents.disk, &job)?;
         }
         drop(scratch);
         let status = session.status(failed, false, &log);
@@ -186,13 +192,13 @@ impl Cell {
 }
 
 /// The restore of a drill, into scratch space.
-fn restore_of(request: &DrillRequest, scratch: &Scratch) -> RestoreRequest {
+fn restore_of(request: &DrillRequest, scratch: &Scratch<'_>) -> RestoreRequest {
     RestoreRequest {
         version: request.version.clone(),
         paths: Vec::new(),
         exclude: Vec::new(),
         include: Vec::new(),
-        to: RestoreTo::Into(scratch.0.clone()),
+        to: RestoreTo::Into(scratch.path.clone()),
         strip: 0,
         overwrite: Overwrite::Never,
         dry_run: false,
@@ -201,39 +207,24 @@ fn restore_of(request: &DrillRequest, scratch: &Scratch) -> RestoreRequest {
     }
 }
 
-/// A directory that nobody else may enter, removed with all that is in it.
-struct Scratch(PathBuf);
+/// A directory at the disk agent that nobody else may enter, removed with all that is in it.
+struct Scratch<'a> {
+    path: PathBuf,
+    agent: &'a dyn DiskAgent,
+}
 
-impl Scratch {
-    fn make(parent: Option<&Path>, bytes: u64) -> Result<Self> {
-        use std::os::unix::fs::DirBuilderExt;
-        let parent = parent.unwrap_or(Path::new(SCRATCH));
-        let refused = |e: &std::io::Error| {
-            CellError::BadInput(format!(
-                "cannot restore into {}: {}; name a directory in which you may write with --scratch",
-                parent.display(),
-                plain(e)
-            ))
-        };
-        let parent = std::fs::canonicalize(parent).map_err(|e| refused(&e))?;
-        if let Ok(stat) = rustix::fs::statvfs(&parent)
-            && stat.f_bavail.saturating_mul(stat.f_frsize) < bytes
-        {
-            return Err(CellError::BadInput(format!(
-                "{} has no room for the sample of {} MB; take a smaller --sample, or another place with --scratch",
-                parent.display(),
-                bytes.div_ceil(1_000_000)
-            )));
-        }
-        let dir = parent.join(format!("capstan-drill-{}-{}", std::process::id(), now_us()));
-        std::fs::DirBuilder::new().mode(0o700).create(&dir).map_err(|e| refused(&e))?;
-        Ok(Self(dir))
+impl<'a> Scratch<'a> {
+    fn make(agent: &'a dyn DiskAgent, parent: Option<&Path>, bytes: u64) -> Result<Self> {
+        let parent = parent.unwrap_or(Path::new(SCRATCH)).as_os_str().as_bytes().to_vec();
+        let name = format!("capstan-drill-{}-{}", std::process::id(), now_us());
+        let made = agent.make_scratch(&ScratchAsked { parent, name, bytes });
+        let path = OsString::from_vec(made.map_err(CellError::BadInput)?).into();
+        Ok(Self { path, agent })
     }
 }
 
-impl Drop for Scratch {
+impl Drop for Scratch<'_> {
     fn drop(&mut self) {
-        // What stays behind is of no use to anybody but takes room; there is nobody left to tell.
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.agent.remove_scratch(self.path.as_os_str().as_bytes());
     }
 }

@@ -1,33 +1,27 @@
 //! Holding restored files against what is recorded of them, and against the live ones.
 
-use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::diff::{Aspect, LiveRows, differences};
 use capstan_catalog::listed::Listed;
 use capstan_catalog::row::Row;
-use capstan_disk_agent::linux::names::owner_names;
-use capstan_disk_agent::linux::source::{self, Buffers, DirHandle};
-use capstan_disk_agent::look::row_of;
 use capstan_engine::message::{Code, path_text};
-use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
-use capstan_format::sums::ContentSum;
+use capstan_format::entry::Kind;
+use capstan_port::disk::DiskAgent;
+use capstan_port::disk::check::{Inquiry, Looked, ProofRow, Proven, RowsBroken};
 use capstan_port::disk::ctime::proves_contents;
-use capstan_stream::owners::OwnerNames;
-use rustix::fs::{Mode, OFlags};
+use capstan_wire::check::ProofJob;
 
-use crate::error::{CellError, Result, plain};
+use crate::error::{CellError, Result};
+use crate::kinds::compare::listed;
 use crate::kinds::restore::wanted::sample_arc::SampleArc;
 use crate::observe::Stop;
 use crate::report::DrillReport;
 use crate::session::SessionLog;
 
-/// Bytes compared at a time.
-const CHUNK: usize = 256 << 10;
+/// So many rows are pushed at a time.
+const ROWS: usize = 64;
 
 /// What proves a file.
 enum By {
@@ -37,297 +31,197 @@ enum By {
     Length,
 }
 
-/// A drill's restored files.
-pub(super) struct Proof {
-    scratch: DirHandle,
-    root: DirHandle,
-    arc: SampleArc,
+/// What is known of a drill's restored files.
+pub(super) struct Restored {
+    /// The sample.
+    pub arc: SampleArc,
     /// Owners and other metadata could not all be restored, which was said: they prove nothing either way.
-    limited: bool,
+    pub limited: bool,
     /// Some of what was read carries no checksums.
-    unchecked: bool,
+    pub unchecked: bool,
     /// Files that lie on media which are away, which was said.
-    away: HashSet<Vec<u8>>,
-    owners: OwnerNames,
+    pub away: HashSet<Vec<u8>>,
 }
 
-impl Proof {
+/// Which names are pushed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Files.
+    Files,
+    /// Further names, each by the row of its first one.
+    Links,
+    Done,
+}
+
+/// A file that was pushed.
+struct Pushed {
+    path: Vec<u8>,
+    /// Its row, with the length to which it was restored.
+    recorded: Listed,
+    sum: Option<u64>,
+    /// Whether it has contents.
+    has_contents: bool,
+}
+
+/// A drill's restored files, as they are pushed to the disk agent and judged.
+pub(super) struct Proof<'a> {
+    of: Restored,
+    rows: LiveRows<'a>,
+    pass: Pass,
+    /// Further names, by first ones. They have what was found of the first when it was read, which may be another state than when they were.
+    links: HashMap<Vec<u8>, Vec<Vec<u8>>>,
+    /// Of a row of which several names are pushed: what is left of them.
+    pushed: VecDeque<Pushed>,
+    failed: Option<CellError>,
+    log: &'a SessionLog<'a>,
+    stop: &'a Stop,
+    drill: &'a mut DrillReport,
+}
+
+impl<'a> Proof<'a> {
     pub fn new(
-        scratch: &Path,
-        arc: SampleArc,
-        limited: bool,
-        unchecked: bool,
-        away: HashSet<Vec<u8>>,
-    ) -> Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(scratch, flags, Mode::empty())
-            .map_err(|e| CellError::io("open", scratch.display())(e.into()))?;
-        let root = source::open_root().map_err(CellError::io("open", "/"))?;
-        let scratch = DirHandle { fd, path: Vec::new() };
-        Ok(Self { scratch, root, arc, limited, unchecked, away, owners: owner_names() })
+        of: Restored,
+        rows: LiveRows<'a>,
+        log: &'a SessionLog<'a>,
+        stop: &'a Stop,
+        drill: &'a mut DrillReport,
+    ) -> Self {
+        let (links, pushed) = (HashMap::new(), VecDeque::new());
+        Self { of, rows, pass: Pass::Files, links, pushed, failed: None, log, stop, drill }
     }
 
     /// Proves each file of the sample, and counts how.
-    pub fn run(
-        &self,
-        mut rows: LiveRows<'_>,
-        log: &SessionLog<'_>,
-        stop: &Stop,
-        drill: &mut DrillReport,
-    ) -> Result<()> {
-        // Further names have what was found of the first when it was read, which may be another state than when they were.
-        let mut links: HashMap<Vec<u8>, Vec<Vec<u8>>> = HashMap::new();
-        while let Some((row, listed)) = rows.next()? {
-            let path = row.entry.path();
-            if stop.0.load(Relaxed) || row.entry.kind != Kind::File || !self.arc.has(&path) {
-                continue;
-            }
-            let first = if row.entry.link { &row.entry.target } else { &path };
-            if self.away.contains(first) {
-                continue;
-            }
-            if row.entry.link {
-                links.entry(row.entry.target).or_default().push(path);
-                continue;
-            }
-            let proved = self.prove(&rows, &row, listed, &path, stop);
-            self.count(&path, proved, log, stop, drill);
+    pub fn run(mut self, agent: &dyn DiskAgent, job: &ProofJob) -> Result<()> {
+        let looked_at = agent.prove(job, &self.stop.0, &mut self);
+        if let Some(e) = self.failed {
+            return Err(e);
         }
-        if links.is_empty() {
-            return Ok(());
-        }
-        rows.rewind();
-        while let Some((row, listed)) = rows.next()? {
-            for path in links.remove(&row.entry.path()).unwrap_or_default() {
-                let proved = self.prove(&rows, &row, listed.clone(), &path, stop);
-                self.count(&path, proved, log, stop, drill);
-            }
-        }
-        for (first, names) in links {
+        looked_at?;
+        for (first, names) in std::mem::take(&mut self.links) {
             let why = format!("its contents are those of /{}, which has no row", path_text(&first));
-            names.iter().for_each(|path| self.count(path, Err(why.clone()), log, stop, drill));
+            names.iter().for_each(|path| self.count(path, Err(why.clone())));
         }
         Ok(())
     }
 
+    /// The next rows to push.
+    fn more(&mut self) -> Result<Vec<ProofRow>> {
+        let mut rows = Vec::new();
+        while rows.len() < ROWS && self.pass != Pass::Done {
+            let Some((row, listed)) = self.rows.next()? else {
+                self.pass = match self.pass {
+                    Pass::Files if !self.links.is_empty() => Pass::Links,
+                    _ => Pass::Done,
+                };
+                self.rows.rewind();
+                continue;
+            };
+            let path = row.entry.path();
+            if self.pass == Pass::Links {
+                for name in self.links.remove(&path).unwrap_or_default() {
+                    rows.push(self.push(&row, &listed, name));
+                }
+                continue;
+            }
+            if row.entry.kind != Kind::File || !self.of.arc.has(&path) {
+                continue;
+            }
+            let first = if row.entry.link { &row.entry.target } else { &path };
+            if self.of.away.contains(first) {
+                continue;
+            }
+            if row.entry.link {
+                self.links.entry(row.entry.target).or_default().push(path);
+                continue;
+            }
+            rows.push(self.push(&row, &listed, path));
+        }
+        Ok(rows)
+    }
+
+    /// Pushes what was restored at a path, with the row that has its data.
+    fn push(&mut self, row: &Row, recorded: &Listed, path: Vec<u8>) -> ProofRow {
+        let sum = self.rows.content_sum(row);
+        let mut recorded = recorded.clone();
+        recorded.entry.size = self.rows.restored_len(row);
+        let has_contents = row.entry.size > 0;
+        self.pushed.push_back(Pushed { path: path.clone(), recorded, sum, has_contents });
+        ProofRow { path, entry: row.entry.clone(), sum }
+    }
+
     /// Counts how a file was proved, or says why it is not. Where the drill was ended early nothing is said of it.
-    fn count(
-        &self,
-        path: &[u8],
-        proved: std::result::Result<By, String>,
-        log: &SessionLog<'_>,
-        stop: &Stop,
-        drill: &mut DrillReport,
-    ) {
+    fn count(&mut self, path: &[u8], proved: std::result::Result<By, String>) {
         match proved {
-            Ok(By::Live) => drill.by_live_file += 1,
-            Ok(By::Checksum) => drill.by_checksum += 1,
-            Ok(By::Length) => drill.by_length += 1,
-            Err(_) if stop.0.load(Relaxed) => {}
+            Ok(By::Live) => self.drill.by_live_file += 1,
+            Ok(By::Checksum) => self.drill.by_checksum += 1,
+            Ok(By::Length) => self.drill.by_length += 1,
+            Err(_) if self.stop.0.load(Relaxed) => {}
             Err(why) => {
-                drill.failed += 1;
+                self.drill.failed += 1;
                 let shown = format!("/{}", path_text(path));
-                log.say(Code::NotProved, "cell", &shown, why);
+                self.log.say(Code::NotProved, "cell", &shown, why);
             }
         }
     }
 
-    /// Holds what was restored at a path against the row that has its data.
-    fn prove(
-        &self,
-        rows: &LiveRows<'_>,
-        row: &Row,
-        mut recorded: Listed,
-        path: &[u8],
-        stop: &Stop,
-    ) -> std::result::Result<By, String> {
-        if stop.0.load(Relaxed) {
-            return Err(String::new());
-        }
-        let sum = rows.content_sum(row);
-        recorded.entry.size = rows.restored_len(row);
-        let mut buffers = Buffers::default();
-        let restored = row_of(&self.scratch, path, &mut buffers)
-            .map_err(|e| format!("what was restored cannot be read: {}", text(e)))?
-            .ok_or("it was not restored")?;
-        let what = self.differences(recorded, restored);
+    /// Holds what was restored against the row that has its data.
+    fn judge(&self, of: &Pushed, proven: Proven) -> std::result::Result<By, String> {
+        let unreadable = |e: String| format!("what was restored cannot be read: {e}");
+        let restored = proven.restored.map_err(unreadable)?.ok_or("it was not restored")?;
+        let what = self.differences(&of.recorded, restored);
         if !what.is_empty() {
             let what: Vec<_> = what.iter().map(|a| a.name()).collect();
             return Err(format!("it was restored with another {}", what.join(", ")));
         }
-        if let Some(sum) = sum
-            && self.sum_of_restored(row, path, stop)? != sum
+        if let Some(sum) = proven.sum.transpose().map_err(unreadable)?
+            && Some(sum) != of.sum
         {
             return Err("its contents are others than those that were backed up".to_owned());
         }
-        let live = row_of(&self.root, path, &mut buffers).ok().flatten();
-        if live.is_some_and(|live| is_untouched(&row.entry, &live)) {
-            let same = self.same_as_live(path, stop)?;
-            // Bytes may have changed under our hands: then they prove nothing.
-            let after = row_of(&self.root, path, &mut buffers).ok().flatten();
-            let still = after.is_some_and(|live| is_untouched(&row.entry, &live));
-            match (same, still) {
-                (Some(true), true) => return Ok(By::Live),
-                // Where ctime proves nothing, the live file may have changed.
-                (Some(false), true) if proves_contents(row.entry.mtime, row.entry.ctime) => {
-                    return Err("its contents are others than those of the live file, which is \
-                                unchanged since the backup"
-                        .to_owned());
-                }
-                _ => {}
+        let entry = &of.recorded.entry;
+        match proven.is_as_live.map_err(unreadable)? {
+            Some(true) => return Ok(By::Live),
+            // Where ctime proves nothing, the live file may have changed.
+            Some(false) if proves_contents(entry.mtime, entry.ctime) => {
+                return Err("its contents are others than those of the live file, which is \
+                            unchanged since the backup"
+                    .to_owned());
             }
+            _ => {}
         }
-        let unknown = self.unchecked && sum.is_none() && row.entry.size > 0;
+        let unknown = self.of.unchecked && of.sum.is_none() && of.has_contents;
         Ok(if unknown { By::Length } else { By::Checksum })
     }
 
-    fn differences(&self, recorded: Listed, restored: Entry) -> Vec<Aspect> {
-        let text = |name: Option<Vec<u8>>| name.map(|n| String::from_utf8_lossy(&n).into_owned());
-        let (user, group) = (self.owners.user(restored.uid), self.owners.group(restored.gid));
-        let acl = self.owners.of_acls(&restored);
-        let mut entry = restored;
+    fn differences(&self, recorded: &Listed, restored: Looked) -> Vec<Aspect> {
+        let mut restored = listed(restored);
         // Which of its names is the first one is the backup's affair.
-        (entry.link, entry.target) = (recorded.entry.link, recorded.entry.target.clone());
-        let restored = Listed { entry, user: text(user), group: text(group), acl, state: None };
-        let mut what = differences(&recorded, &restored);
+        let of = &recorded.entry;
+        (restored.entry.link, restored.entry.target) = (of.link, of.target.clone());
+        let limited = self.of.limited;
+        let mut what = differences(recorded, &restored);
         what.retain(|a| match a {
             // Flags are not set in scratch space: what is immutable could not be removed.
             Aspect::Flags | Aspect::Ctime => false,
-            Aspect::Owner | Aspect::Group | Aspect::Xattrs | Aspect::Mode => !self.limited,
+            Aspect::Owner | Aspect::Group | Aspect::Xattrs | Aspect::Mode => !limited,
             _ => true,
         });
         what
     }
+}
 
-    /// The checksum of the restored file's contents, as a backup makes it.
-    fn sum_of_restored(
-        &self,
-        row: &Row,
-        path: &[u8],
-        stop: &Stop,
-    ) -> std::result::Result<u64, String> {
-        let failed = |e: &std::io::Error| format!("what was restored cannot be read: {}", plain(e));
-        let file = source::open_at(&self.scratch, path, false)
-            .map_err(|e| format!("what was restored cannot be read: {}", text(e)))?;
-        // One that is all data says nothing of extents.
-        let all = [Extent { len: row.entry.size, kind: ExtentKind::Data }];
-        let extents = &row.entry.extents;
-        let extents = if extents.is_empty() { &all } else { extents.as_slice() };
-        sum_of(&File::from(file), extents, stop).map_err(|e| failed(&e))
+impl Inquiry<ProofRow, Proven> for Proof<'_> {
+    fn rows(&mut self) -> std::result::Result<Vec<ProofRow>, RowsBroken> {
+        self.more().map_err(|e| {
+            self.failed.get_or_insert(e);
+            RowsBroken
+        })
     }
 
-    /// Whether the restored file has the live one's bytes; `None` where that one cannot be read.
-    fn same_as_live(&self, path: &[u8], stop: &Stop) -> std::result::Result<Option<bool>, String> {
-        let Ok(live) = source::open_at(&self.root, path, false) else { return Ok(None) };
-        let restored = source::open_at(&self.scratch, path, false)
-            .map_err(|e| format!("what was restored cannot be read: {}", text(e)))?;
-        let (mut live, mut restored) = (File::from(live), File::from(restored));
-        let (mut a, mut b) = (vec![0; CHUNK], vec![0; CHUNK]);
-        loop {
-            if stop.0.load(Relaxed) {
-                return Ok(None);
-            }
-            let Ok(n) = fill(&mut live, &mut a) else { return Ok(None) };
-            let m = fill(&mut restored, &mut b)
-                .map_err(|e| format!("what was restored cannot be read: {}", plain(&e)))?;
-            if a[..n] != b[..m] {
-                return Ok(Some(false));
-            }
-            if n == 0 {
-                return Ok(Some(true));
-            }
+    fn found(&mut self, proven: Proven) {
+        if let Some(of) = self.pushed.pop_front() {
+            let proved = self.judge(&of, proven);
+            self.count(&of.path, proved);
         }
-    }
-}
-
-/// Whether the live file is the one that was backed up, in the state in which it was.
-fn is_untouched(recorded: &Entry, live: &Entry) -> bool {
-    let of = |e: &Entry| (e.kind, e.size, e.mtime, e.ctime, e.ino);
-    of(recorded) == of(live)
-}
-
-/// The checksum of a file's contents where its extents say that there are any.
-fn sum_of(file: &File, extents: &[Extent], stop: &Stop) -> std::io::Result<u64> {
-    let (mut sum, mut chunk, mut at) = (ContentSum::default(), vec![0; CHUNK], 0_u64);
-    for extent in extents {
-        let end = at.saturating_add(extent.len);
-        while extent.kind != ExtentKind::Hole && at < end {
-            if stop.0.load(Relaxed) {
-                return Err(std::io::ErrorKind::Interrupted.into());
-            }
-            let want = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
-            match file.read_at(&mut chunk[..want], at)? {
-                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-                n => {
-                    sum.update(&chunk[..n]);
-                    at += n as u64;
-                }
-            }
-        }
-        at = end;
-    }
-    Ok(sum.take())
-}
-
-/// Reads until the buffer is full or the file ends.
-fn fill(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(filled)
-}
-
-fn text(e: rustix::io::Errno) -> String {
-    plain(&std::io::Error::from(e))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_checksum_is_of_what_is_no_hole() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("file");
-        let (a, b) = (vec![1_u8; 300_000], vec![2_u8; 7]);
-        std::fs::write(&path, [&a[..], &[0; 5000], &b[..]].concat()).unwrap();
-        let file = File::open(&path).unwrap();
-        let extent = |kind, len| Extent { kind, len };
-        let extents = [
-            extent(ExtentKind::Data, 300_000),
-            extent(ExtentKind::Hole, 5000),
-            extent(ExtentKind::Parts, 7),
-        ];
-        let mut sum = ContentSum::default();
-        sum.update(&a);
-        sum.update(&b);
-        let whole = sum.take();
-        assert_eq!(sum_of(&file, &extents, &Stop::default()).unwrap(), whole);
-        std::fs::write(&path, [&a[..], &[0; 5000], &[2, 2, 2, 3, 2, 2, 2]].concat()).unwrap();
-        assert_ne!(sum_of(&File::open(&path).unwrap(), &extents, &Stop::default()).unwrap(), whole);
-        std::fs::write(&path, &a).unwrap();
-        assert!(
-            sum_of(&File::open(&path).unwrap(), &extents, &Stop::default()).is_err(),
-            "it is too short"
-        );
-    }
-
-    #[test]
-    fn a_stop_ends_the_reading_of_a_claimed_length() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = File::create_new(dir.path().join("file")).unwrap();
-        file.set_len(1 << 42).unwrap();
-        let file = File::open(dir.path().join("file")).unwrap();
-        let extents = [Extent { kind: ExtentKind::Data, len: 1 << 42 }];
-        let stop = Stop::default();
-        stop.0.store(true, Relaxed);
-        let e = sum_of(&file, &extents, &stop).unwrap_err();
-        assert_eq!(e.kind(), std::io::ErrorKind::Interrupted);
     }
 }

@@ -13,7 +13,6 @@ use crate::kinds::restore::check;
 use crate::kinds::restore::wanted::chosen::Chosen;
 use crate::kinds::restore::wanted::scope::Scope;
 use crate::observe::Observer;
-use crate::reading::contents::data_ranges;
 use crate::reading::version::VersionView;
 use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::SessionLog;
@@ -100,7 +99,7 @@ impl<'a> Tally<'a> {
             false => entry.size,
         };
         self.bytes = self.bytes.saturating_add(bytes);
-        let data = data_ranges(entry).iter().fold(0_u64, |sum, range| sum.saturating_add(range.1));
+        let data = entry.data_ranges().iter().fold(0_u64, |sum, range| sum.saturating_add(range.1));
         self.data = self.data.saturating_add(data.min(bytes));
         bytes
     }

@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use crate::Cell;
 use crate::error::{Result, chain};
 use crate::kinds::backup::base::resume::saved_ranges;
-use crate::reading::contents::data_ranges;
 use crate::reading::version::VersionView;
 
 /// The files that a version has.
@@ -101,7 +100,7 @@ fn pieces_of(merged: &Merged<'_>, stream: StreamId, at: RowPlace) -> Result<Opti
     let mut found = None;
     merged.view.rows_at(at.segment, stream, vec![at.row], &mut |row| found = Some(row))?;
     let Some(row) = found else { return Ok(None) };
-    let data = data_ranges(&row.entry);
+    let data = row.entry.data_ranges();
     let saved = saved_ranges(&merged.overview, &row);
     let all: u64 = data.iter().map(|d| d.1).sum();
     let there: u64 = saved.iter().map(|s| s.len).sum();

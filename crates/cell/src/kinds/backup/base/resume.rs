@@ -12,7 +12,6 @@ use capstan_port::disk::base::{BaseBroken, BaseRow, BaseRows, Details, NamedRow,
 use crate::Cell;
 use crate::error::{Result, chain};
 use crate::process::birth;
-use crate::reading::contents::data_ranges;
 use crate::reading::version::VersionView;
 use crate::session::{SessionLog, is_consolidation};
 
@@ -72,7 +71,7 @@ impl<'a> Cursor<'a> {
             ctime: e.ctime,
             ino: e.ino,
             dev: e.dev,
-            data: e.extents.iter().any(|x| x.kind == ExtentKind::Hole).then(|| data_ranges(e)),
+            data: e.extents.iter().any(|x| x.kind == ExtentKind::Hole).then(|| e.data_ranges()),
             link_to: e.link.then(|| e.target.clone()),
         }
     }

@@ -5,5 +5,4 @@ pub(in crate::kinds::backup) mod leaves;
 pub(in crate::kinds::backup) mod linked;
 pub(crate) mod mount_points;
 pub(in crate::kinds::backup) mod no_match;
-pub(super) mod roots;
 pub(in crate::kinds::backup) mod switched;

@@ -9,7 +9,7 @@ use capstan_wire::source::Named;
 use crate::Cell;
 use crate::error::Result;
 use crate::kinds::backup::plan::Plan;
-use crate::kinds::backup::source::roots::outermost;
+use crate::kinds::backup::roots::outermost;
 use crate::report::Selected;
 use crate::session::SessionLog;
 

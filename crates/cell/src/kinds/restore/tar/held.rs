@@ -12,7 +12,8 @@ use capstan_format::id::StreamId;
 
 use crate::error::{CellError, Result};
 use crate::observe::Stop;
-use crate::reading::contents::{Chunk, FileContents, Piece};
+use crate::reading::contents::{Chunk, FileContents};
+use capstan_port::disk::contents::Piece;
 
 /// Bytes that are held in memory at most.
 const ROOM: u64 = 256 << 20;

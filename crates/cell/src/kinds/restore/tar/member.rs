@@ -20,9 +20,10 @@ use super::held::Held;
 use crate::error::{CellError, Result};
 use crate::observe::Stop;
 use crate::reading::away::files::AwayFiles;
-use crate::reading::contents::{Chunk, FileContents, Piece, Plan};
+use crate::reading::contents::{Chunk, FileContents, Plan};
 use crate::request::RestoreRequest;
 use crate::session::SessionLog;
+use capstan_port::disk::contents::Piece;
 
 /// Where an archive goes, with the time that takes.
 struct Metered<W> {

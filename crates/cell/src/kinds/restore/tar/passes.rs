@@ -12,8 +12,9 @@ use capstan_media_agent::serve::spans::Spans;
 
 use crate::error::Result;
 use crate::kinds::restore::tree::Tapes;
-use crate::reading::contents::{FileContents, Piece};
+use crate::reading::contents::FileContents;
 use crate::reading::version::VersionView;
+use capstan_port::disk::contents::Piece;
 
 /// What of all rows is written in one pass over them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

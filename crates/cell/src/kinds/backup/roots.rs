@@ -10,7 +10,7 @@ use crate::Cell;
 
 impl Cell {
     /// Asks the disk agent where paths lead. Nothing is backed up of those that are `own`.
-    pub(in crate::kinds::backup) fn ask_paths(
+    pub(super) fn ask_paths(
         &self,
         paths: &[PathBuf],
         own: &[PathBuf],
@@ -23,14 +23,14 @@ impl Cell {
 }
 
 /// Of these paths, those that lie in what is walked for others.
-pub(in crate::kinds::backup) fn inner(named: &[Named]) -> Vec<Vec<u8>> {
+pub(super) fn inner(named: &[Named]) -> Vec<Vec<u8>> {
     let outer = outermost(named, &[]);
     let inner = named.iter().map(|of| &of.root).filter(|root| !outer.contains(*root));
     inner.cloned().collect()
 }
 
 /// What is walked for these paths, and for those that nobody named: sorted, none inside another.
-pub(in crate::kinds::backup) fn outermost(named: &[Named], others: &[Vec<u8>]) -> Vec<Vec<u8>> {
+pub(super) fn outermost(named: &[Named], others: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let named = named.iter().map(|of| &of.root);
     let mut roots: Vec<Vec<u8>> = named.chain(others).cloned().collect();
     roots.sort();

@@ -1,0 +1,144 @@
+//! What a disk agent holds against its file systems: the rows of a version for a comparison, what a drill restored for its proof.
+//!
+//! Rows are pushed in their order, several at a time; what is found of them comes back in the same order. Nothing is waited for.
+
+use std::sync::Arc;
+
+use capstan_engine::frames::Lack;
+use capstan_engine::threads::NoThread;
+use capstan_format::acl::AclNames;
+use capstan_format::entry::Entry;
+use capstan_select::BadPattern;
+
+use super::contents::Piece;
+
+/// No more rows can be read. Who gives them knows why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowsBroken;
+
+/// Rows, and what is found of each.
+pub trait Inquiry<R, F> {
+    /// The next rows; none at the end.
+    fn rows(&mut self) -> Result<Vec<R>, RowsBroken>;
+    /// Takes what was found.
+    fn found(&mut self, found: F);
+}
+
+/// Why a check cannot be made, or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// What is left out is not understood.
+    #[error(transparent)]
+    Pattern(#[from] BadPattern),
+    /// No thread could be started.
+    #[error(transparent)]
+    NoThread(#[from] NoThread),
+    /// The rows cannot be read to their end.
+    #[error("the rows cannot be read to their end")]
+    Rows,
+    /// The operating system.
+    #[error("cannot open {path}: {source}")]
+    Open {
+        /// What could not be opened.
+        path: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl From<RowsBroken> for CheckError {
+    fn from(RowsBroken: RowsBroken) -> Self {
+        Self::Rows
+    }
+}
+
+/// A row of a version that is compared.
+#[derive(Debug, Clone)]
+pub struct ComparedRow {
+    /// The row.
+    pub entry: Entry,
+    /// Where its contents lie that are to be compared, ascending.
+    pub pieces: Option<Vec<Piece>>,
+}
+
+/// A name as it is in the file system.
+#[derive(Debug, Clone)]
+pub struct Looked {
+    /// Its row.
+    pub entry: Entry,
+    /// The owner's name.
+    pub user: Option<Vec<u8>>,
+    /// The group's name.
+    pub group: Option<Vec<u8>>,
+    /// The names of whom its ACLs name.
+    pub acl: Option<Arc<AclNames>>,
+}
+
+/// What a comparison found, in the order of the walk.
+#[derive(Debug)]
+pub enum Met {
+    /// A name that is asked for, and that the version does not have.
+    New(Looked),
+    /// A file that is asked for, by its path, and that the backup left out by its size.
+    OtherSize(Vec<u8>),
+    /// What the next row says is gone.
+    Gone,
+    /// The next row is not asked for.
+    NotAsked,
+    /// The next row is asked for, and lies in a directory that was not entered.
+    Closed,
+    /// What the next row says is there.
+    Both(Box<Both>),
+}
+
+/// A name that both sides have.
+#[derive(Debug)]
+pub struct Both {
+    /// What it is now. A further name is one still where it is a name of its first one.
+    pub now: Looked,
+    /// Whether it came into being after the row: then its time of change is no sign of anything else.
+    pub is_new_inode: bool,
+    /// What came of comparing contents.
+    pub contents: Contents,
+}
+
+/// What came of comparing the contents of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Contents {
+    /// They were not to be compared, or cannot be the same.
+    NotCompared,
+    /// Every byte is the same.
+    Same,
+    /// Some byte differs.
+    Other,
+    /// The file could not be read, and why.
+    Unreadable(String),
+    /// What the version has could not be read.
+    Lacking(Lack),
+    /// The comparison was stopped.
+    Stopped,
+}
+
+/// A file that was restored by a drill.
+#[derive(Debug, Clone)]
+pub struct ProofRow {
+    /// Its path, without leading slash.
+    pub path: Vec<u8>,
+    /// The row that has its data.
+    pub entry: Entry,
+    /// The checksum of its contents, holes left out, where that is known.
+    pub sum: Option<u64>,
+}
+
+/// What a proof found of a file.
+#[derive(Debug)]
+pub struct Proven {
+    /// What was restored, if anything; or why it cannot be read.
+    pub restored: Result<Option<Looked>, String>,
+    /// The checksum of that, where there is one to hold it against; or why it cannot be read.
+    pub sum: Option<Result<u64, String>>,
+    /// Whether the live file is as it was backed up by its times, and has the very bytes; nothing where it is no witness. An error says
+    /// why what was restored cannot be read.
+    pub is_as_live: Result<Option<bool>, String>,
+}

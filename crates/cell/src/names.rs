@@ -1,8 +1,6 @@
 //! Names that people give: of objects, and of the one file that an input becomes.
 
-use capstan_idb::ID_DIGITS_LEAST;
-
-use crate::error::{CellError, Result};
+use crate::error::{NameRefusal, Result};
 
 /// Longest name of an object, in bytes: as long as the longest path that a call takes.
 pub(crate) const NAME_MAX: usize = 4096;
@@ -14,14 +12,10 @@ pub(crate) const TAGS_MAX: usize = 64;
 /// Checks an object's name: one that can be typed and shown.
 pub(crate) fn check_object(name: &str) -> Result<()> {
     if name.is_empty() {
-        return Err(CellError::BadInput(
-            "the object's name is empty; give --name a name, or leave it out".to_owned(),
-        ));
+        return Err(NameRefusal::ObjectEmpty.into());
     }
     if name.chars().any(char::is_control) {
-        return Err(CellError::BadInput(format!(
-            "the object's name {name:?} has control characters; give --name one that can be typed"
-        )));
+        return Err(NameRefusal::ObjectControls { name: name.to_owned() }.into());
     }
     check_length(name)
 }
@@ -31,10 +25,7 @@ pub(crate) fn check_length(name: &str) -> Result<()> {
     if name.len() <= NAME_MAX {
         return Ok(());
     }
-    Err(CellError::BadInput(format!(
-        "the object's name has {} bytes, and it may have {NAME_MAX}; give --name a shorter one",
-        name.len()
-    )))
+    Err(NameRefusal::ObjectTooLong { bytes: name.len(), most: NAME_MAX }.into())
 }
 
 /// The tags of a text that joins them by commas.
@@ -45,26 +36,18 @@ pub fn split_tags(text: &str) -> Vec<String> {
 /// Refuses tags that cannot be shown.
 pub(crate) fn check_tags(tags: &[String]) -> Result<()> {
     if tags.len() > TAGS_MAX {
-        return Err(CellError::BadInput(format!(
-            "{} tags are too many; give at most {TAGS_MAX}",
-            tags.len()
-        )));
+        return Err(NameRefusal::TooManyTags { count: tags.len(), most: TAGS_MAX }.into());
     }
     tags.iter().try_for_each(|tag| check_text("a tag", tag))
 }
 
 /// Refuses a text that is too long for a list or has control characters.
-pub(crate) fn check_text(what: &str, text: &str) -> Result<()> {
+pub(crate) fn check_text(what: &'static str, text: &str) -> Result<()> {
     if text.len() > TEXT_MAX {
-        let len = text.len();
-        return Err(CellError::BadInput(format!(
-            "{what} has {len} bytes, and it may have {TEXT_MAX}; give a shorter text"
-        )));
+        return Err(NameRefusal::TextTooLong { what, bytes: text.len(), most: TEXT_MAX }.into());
     }
     if text.chars().any(char::is_control) {
-        return Err(CellError::BadInput(format!(
-            "{what} has control characters; give a text that can be typed"
-        )));
+        return Err(NameRefusal::TextControls { what }.into());
     }
     Ok(())
 }
@@ -76,15 +59,6 @@ pub(crate) fn bounded(mut text: String, most: usize) -> String {
         text.push('…');
     }
     text
-}
-
-/// Where sessions' ids are found that begin so, and how much of one has to be typed.
-pub(crate) fn sessions_hint(prefix: &str) -> String {
-    let digits = match prefix.len() < ID_DIGITS_LEAST {
-        true => format!("give {ID_DIGITS_LEAST} digits of its id or more, "),
-        false => String::new(),
-    };
-    format!("{digits}`capstan sessions` lists them")
 }
 
 /// The path of an input's one file, as it is stored: without leading slashes, and one that a restore takes.
@@ -100,9 +74,7 @@ pub(crate) fn input_path(name: &str) -> Result<&str> {
     let why = why.or((path.len() > NAME_MAX).then_some("it is longer than 4096 bytes"));
     match why {
         None => Ok(path),
-        Some(why) => Err(CellError::BadInput(format!(
-            "{name:?} cannot be the name of a file: {why}; give --stdin-name a plain name or path, as shop.sql or db/shop"
-        ))),
+        Some(why) => Err(NameRefusal::NoFileName { name: name.to_owned(), why }.into()),
     }
 }
 
@@ -115,7 +87,7 @@ mod tests {
         assert_eq!(input_path("dump.sql").unwrap(), "dump.sql");
         assert_eq!(input_path("//db/..a/.b").unwrap(), "db/..a/.b");
         for bad in ["", "/", ".", "..", "../x", "a/../b", "./a", "a//b", "a/", "a\0b"] {
-            assert!(matches!(input_path(bad), Err(CellError::BadInput(_))), "{bad:?}");
+            assert!(matches!(input_path(bad), Err(crate::CellError::Name(_))), "{bad:?}");
         }
     }
 

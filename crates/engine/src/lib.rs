@@ -18,6 +18,7 @@ pub mod leaving;
 pub mod link;
 pub mod message;
 pub mod meter;
+pub mod problem;
 pub mod queue;
 pub mod regular;
 pub mod threads;

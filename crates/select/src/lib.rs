@@ -8,6 +8,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use capstan_engine::problem::Explain;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -42,14 +43,23 @@ impl fmt::Display for Pattern {
     }
 }
 
+/// How patterns are written.
+const HOW_WRITTEN: &str = "patterns are those of .gitignore files";
+
 /// A pattern that cannot be understood.
 #[derive(Debug, thiserror::Error)]
-#[error("bad pattern {pattern}: {reason}; patterns are those of .gitignore files")]
+#[error("bad pattern {pattern}: {reason}; {HOW_WRITTEN}")]
 pub struct BadPattern {
     /// The pattern.
     pub pattern: Pattern,
     /// Why not.
     pub reason: String,
+}
+
+impl Explain for BadPattern {
+    fn hint(&self) -> Option<String> {
+        Some(HOW_WRITTEN.to_owned())
+    }
 }
 
 /// What patterns say of a path: the last that matches it decides.

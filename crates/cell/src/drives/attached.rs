@@ -7,7 +7,7 @@ use capstan_format::lock::VersionLock;
 use capstan_medium::{DeviceError, NewAttachment, OpenMedium};
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, DriveRefusal, Result, chain};
 use crate::media::shown;
 use crate::reading::unread::{code_of_device, of_way_to_device};
 use crate::session::now_us;
@@ -149,10 +149,10 @@ impl Cell {
         let management = self.idb.management(id)?;
         let name = shown(row.id, &row.label);
         if management.full_us.is_some() {
-            return Err(CellError::BadInput(format!("{name} is full")));
+            return Err(DriveRefusal::Full { medium: name }.into());
         }
         if management.damaged_us.is_some() {
-            return Err(CellError::BadInput(format!("damage was found on {name}")));
+            return Err(DriveRefusal::Damaged { medium: name }.into());
         }
         self.refuse_others(address)?;
         let medium = self.devices.medium(address)?;
@@ -164,7 +164,7 @@ impl Cell {
                 self.refuse_changed(address, &medium)?;
                 Ok(Some(medium))
             }
-            false => Err(CellError::BadInput(format!("{name} is not in {address} any more"))),
+            false => Err(DriveRefusal::Exchanged { medium: name, device: address.clone() }.into()),
         }
     }
 }
@@ -175,5 +175,5 @@ fn no_room(e: DeviceError, what: &str, medium: &OpenMedium) -> CellError {
     }
     let header = medium.header();
     let name = shown(header.medium, &header.label);
-    CellError::BadInput(format!("{name} has no room left for a {what}"))
+    CellError::from(DriveRefusal::NoRoom { medium: name, what: what.to_owned() })
 }

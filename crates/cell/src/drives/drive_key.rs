@@ -17,7 +17,7 @@ use capstan_idb::Medium;
 use capstan_medium::DeviceError;
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, DriveRefusal, KeyRefusal, Result, chain};
 use crate::keys::keyring::{self, Secrets};
 use crate::media::libraries::is_of;
 use crate::media::{MediumInfo, MediumState};
@@ -70,10 +70,7 @@ impl ByDrive {
     pub fn refuse_no_tape(self, address: &Address) -> Result<()> {
         match address {
             _ if self != Self::Yes || address.is_tape() => Ok(()),
-            other => Err(CellError::BadInput(format!(
-                "{other} is no tape, and only tape drives encrypt by themselves; name a tape or a library, or leave \
-                 --encrypt drive out"
-            ))),
+            other => Err(DriveRefusal::NoTapeToEncrypt { device: other.clone() }.into()),
         }
     }
 }
@@ -85,10 +82,7 @@ impl Cell {
             self.ring_to_encrypt(Encrypt::Software)?;
         }
         if request.encrypt == Some(Encrypt::Off) && keyring::load(&self.home)?.is_some() {
-            return Err(CellError::BadInput(format!(
-                "there is a key ring in {}, so every backup of this home is encrypted; leave --encrypt off out",
-                self.home.display()
-            )));
+            return Err(KeyRefusal::RingEncryptsAll { home: self.home.clone() }.into());
         }
         // The media of a pool are not known yet; those that are no tapes are passed over.
         let device = request.pool.is_none().then_some(&request.device);
@@ -112,10 +106,10 @@ impl Cell {
     /// The home's key ring, for whom everything is encrypted.
     fn ring_to_encrypt(&self, encrypt: Encrypt) -> Result<KeyRing> {
         keyring::load(&self.home)?.ok_or_else(|| {
-            CellError::BadInput(format!(
-                "--encrypt {encrypt} needs a key ring, and there is none in {}; `capstan key init` makes one",
-                self.home.display()
-            ))
+            CellError::from(KeyRefusal::NoRing {
+                encrypt: encrypt.to_string(),
+                home: self.home.clone(),
+            })
         })
     }
 
@@ -162,10 +156,9 @@ impl Cell {
                 ByDrive::Yes => "without --encrypt drive",
                 _ => "with --encrypt drive",
             };
-            return Err(CellError::BadInput(format!(
-                "medium '{}' {unlike}, as a whole; name another one, or back up {option}",
-                header.label
-            )));
+            return Err(
+                DriveRefusal::EncryptedOtherwise { label: header.label, unlike, option }.into()
+            );
         }
         let new = self
             .new_medium_by(by_drive, &header.label, header.block_size)
@@ -179,10 +172,11 @@ impl Cell {
         let opened = self.devices.writable(address, nobody, Some(new.block_size))?;
         opened.judged(|medium, _| match medium.header().medium == new.medium {
             true => Ok(()),
-            false => Err(CellError::BadInput(format!(
-                "{address} does not hold medium '{}' any more, which was made there just now",
-                new.label
-            ))),
+            false => Err(DriveRefusal::NewMediumGone {
+                device: address.clone(),
+                label: new.label.clone(),
+            }
+            .into()),
         })
     }
 

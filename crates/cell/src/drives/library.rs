@@ -14,7 +14,7 @@ use capstan_tape::Changer;
 
 pub use known::{Exported, Inventoried, KnownTape};
 
-use crate::error::{CellError, Result};
+use crate::error::{CellError, DriveRefusal, Result};
 
 /// A library now.
 #[derive(Debug, Clone)]
@@ -84,10 +84,6 @@ pub(crate) fn open(devices: &DeviceHost, name: &LibraryName) -> Result<Box<dyn C
 
 pub(crate) fn of_tape(error: TapeError) -> CellError {
     CellError::Device(DeviceError::Tape(error))
-}
-
-fn refused(problem: String) -> CellError {
-    CellError::BadInput(problem)
 }
 
 /// Drives and changers of this machine, or of those iSCSI hosts; and why some targets could not be asked.
@@ -182,16 +178,10 @@ pub fn load(
     by_places(&mut *library, |library, held| {
         let tape = find(held, tape, name)?;
         if tape.is_cleaning() {
-            return Err(refused(format!(
-                "tape {} cleans drives, it cannot be loaded; use `capstan library clean`",
-                tape.barcode
-            )));
+            return Err(DriveRefusal::CleaningTape { barcode: tape.barcode.clone() }.into());
         }
         if let Place::Drive(n) = tape.place {
-            return Err(refused(format!(
-                "{} is in drive {n} already; unload it to put it elsewhere",
-                called(tape)
-            )));
+            return Err(DriveRefusal::InDriveAlready { tape: called(tape), drive: n }.into());
         }
         let number = match drive {
             Some(number) => has_drive(library, number)?,
@@ -212,7 +202,7 @@ fn free_drive(library: &mut dyn Changer, held: &[Held]) -> Result<u32> {
             return Ok(number);
         }
     }
-    Err(refused("all drives have tapes or are in use; unload one of them".to_owned()))
+    Err(DriveRefusal::NoFreeDrive.into())
 }
 
 /// Unloads a drive: its tape goes back to where it came from, or else to the first free slot.
@@ -227,9 +217,7 @@ pub fn unload(devices: &DeviceHost, name: &LibraryName, drive: u32) -> Result<Mo
     }
     by_places(&mut *library, |library, held| {
         let Some(tape) = at(held, from) else {
-            return Err(refused(format!(
-                "drive {drive} of {name} holds no tape; `capstan library status` shows where they are"
-            )));
+            return Err(DriveRefusal::EmptyDrive { drive, library: name.clone() }.into());
         };
         let home = tape.from.filter(|place| at(held, *place).is_none());
         let to = home.or_else(|| free_slot(held, elements)).ok_or_else(|| no_room(name))?;
@@ -244,14 +232,12 @@ pub fn clean(devices: &DeviceHost, name: &LibraryName, drive: u32) -> Result<Cle
     has_drive(&*library, drive)?;
     let held = library.inventory().map_err(of_tape)?;
     if let Some(there) = at(&held, Place::Drive(drive)) {
-        return Err(refused(format!("drive {drive} holds {}; unload it first", called(there))));
+        return Err(DriveRefusal::DriveNotEmpty { drive, tape: called(there) }.into());
     }
     let mut tapes =
         held.iter().filter(|h| h.is_cleaning() && !matches!(h.place, Place::Drive(_))).peekable();
     if tapes.peek().is_none() && library.elements().slots > 0 {
-        return Err(refused(format!(
-            "{name} has no cleaning tape; put one in whose barcode begins with CLN"
-        )));
+        return Err(DriveRefusal::NoCleaningTape { library: name.clone() }.into());
     }
     loop {
         // Without slots the library says itself that a person has to do it.
@@ -285,14 +271,16 @@ fn at(held: &[Held], place: Place) -> Option<&Held> {
 }
 
 fn find<'a>(held: &'a [Held], tape: &TapeName, library: &LibraryName) -> Result<&'a Held> {
-    let hint = "`capstan library inventory` shows what it has";
     match tape {
-        TapeName::At(place) => at(held, *place)
-            .ok_or_else(|| refused(format!("{place} of {library} holds no tape; {hint}"))),
-        TapeName::Barcode(barcode) => held
-            .iter()
-            .find(|h| h.barcode == *barcode && !barcode.is_empty())
-            .ok_or_else(|| refused(format!("{library} has no tape {barcode}; {hint}"))),
+        TapeName::At(place) => at(held, *place).ok_or_else(|| {
+            DriveRefusal::EmptyPlace { place: *place, library: library.clone() }.into()
+        }),
+        TapeName::Barcode(barcode) => {
+            held.iter().find(|h| h.barcode == *barcode && !barcode.is_empty()).ok_or_else(|| {
+                DriveRefusal::UnknownTape { library: library.clone(), barcode: barcode.clone() }
+                    .into()
+            })
+        }
     }
 }
 
@@ -309,7 +297,7 @@ fn free_slot(held: &[Held], elements: Elements) -> Option<Place> {
 }
 
 fn no_room(library: &LibraryName) -> CellError {
-    refused(format!("{library} has no free slot; export a tape, or take one out"))
+    DriveRefusal::NoFreeSlot { library: library.clone() }.into()
 }
 
 #[cfg(test)]

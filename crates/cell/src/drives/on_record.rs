@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Cell;
 use crate::drives::library::of_tape;
-use crate::error::{CellError, Result};
+use crate::error::{DriveRefusal, Result};
 use crate::session::{SessionLog, now_us};
 
 /// What the names of settings begin with that have a [`DriveRecord`].
@@ -196,10 +196,7 @@ impl Cell {
         let out = records(&self.idb, &name)?.into_iter().filter(|of| of.out_us.is_some());
         let out: Vec<u32> = out.map(|of| of.drive).collect();
         if (1..=drives).all(|n| n == drive || out.contains(&n)) {
-            return Err(CellError::BadInput(format!(
-                "drive {drive} is the only one of library {library} that is in service; use another library, or `capstan library \
-                 enable` another drive first"
-            )));
+            return Err(DriveRefusal::LastInService { drive, library: library.clone() }.into());
         }
         let mut record = record_of(&self.idb, &name, drive)?;
         record.out_us = record.out_us.or(Some(now_us()));

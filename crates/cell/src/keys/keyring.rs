@@ -20,7 +20,7 @@ use capstan_idb::Idb;
 use parking_lot::{Mutex, MutexGuard};
 use zeroize::Zeroizing;
 
-use crate::error::{CellError, Result};
+use crate::error::{CellError, KeyRefusal, Result};
 use crate::process::guard::guard;
 
 /// The ring's file below the home.
@@ -104,9 +104,7 @@ impl Secrets {
             let Some(value) = get(name) else { return Ok(None) };
             match std::str::from_utf8(&value) {
                 Ok(text) => Ok(Some(Zeroizing::new(text.to_owned()))),
-                Err(_) => Err(CellError::BadInput(format!(
-                    "the environment variable {name} is not UTF-8; use a key file for arbitrary bytes"
-                ))),
+                Err(_) => Err(KeyRefusal::NotUtf8 { variable: name.to_owned() }),
             }
         };
         let path = get(ENV_KEY_FILE).map(|path| PathBuf::from(OsStr::from_bytes(&path)));
@@ -294,7 +292,8 @@ fn open(ring: &KeyRing, secrets: &Secrets, empty: Empty) -> Result<Option<Unlock
 
 /// Reads a key file, at most as much as a lock takes.
 pub fn read_key_file(path: &Path) -> Result<Zeroizing<Vec<u8>>> {
-    let io = |e| CellError::BadInput(format!("cannot read the key file {}: {e}", path.display()));
+    let io =
+        |source| CellError::from(KeyRefusal::KeyFileUnreadable { path: path.to_owned(), source });
     let file = File::open(path).map_err(io)?;
     // Ample from the start, so that growing leaves no copies behind.
     let mut content = Zeroizing::new(Vec::with_capacity(KEY_FILE_MAX as usize));

@@ -89,16 +89,17 @@ fn made_setting(lock: &str) -> String {
 }
 
 /// What helps where a secret opens nothing of a medium, though it may be right.
-pub(crate) fn newer_first(e: &CellError) -> &'static str {
+pub(crate) fn newer_first(e: &CellError) -> Option<&'static str> {
     match e {
         CellError::Key(
             KeyError::NoLockOfKind(_)
             | KeyError::WrongPassphrase
             | KeyError::WrongKeyFile
             | KeyError::WrongRecoveryCode,
-        ) => {
-            "; if it was added after the medium was last written, import a medium first that was written since: with that it opens this one too"
-        }
-        _ => "",
+        ) => Some(
+            "if it was added after the medium was last written, import a medium first that was written since: with that it opens this \
+             one too",
+        ),
+        _ => None,
     }
 }

@@ -12,7 +12,7 @@ use capstan_format::keys::{KeyRecord, KeyRing, MAX_NAMES_KEY_JSON, NamesKey, Pai
 use zeroize::Zeroizing;
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, KeyRefusal, Result, chain};
 use crate::keys::keyring::{self, with_randomness, write_as};
 use crate::process::guard::guard;
 use crate::session::{SessionLog, now_us};
@@ -34,12 +34,9 @@ pub fn load(home: &Path) -> Result<Option<NamesKey>> {
     file.take(MAX_NAMES_KEY_JSON as u64 + 1)
         .read_to_end(&mut json)
         .map_err(io("read the names key"))?;
-    NamesKey::from_json(&json).map(Some).map_err(|e| {
-        CellError::BadInput(format!(
-            "the names key {} is damaged: {e}; `capstan key names` makes a new one",
-            path.display()
-        ))
-    })
+    NamesKey::from_json(&json)
+        .map(Some)
+        .map_err(|e| CellError::from(KeyRefusal::NamesKeyDamaged { path, why: e.to_string() }))
 }
 
 /// Makes the names key of that home; one that was there is replaced. Whoever calls holds the lock of the ring.

@@ -8,7 +8,7 @@ use capstan_engine::message::{Code, shell_word};
 use capstan_format::keys::{KeyRecord, KeyRing, Scope, Unlocked};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, KeyRefusal, Result};
 use crate::keys::keyring::{self, Secrets};
 use crate::keys::names_key;
 use crate::keys::records::key_records;
@@ -50,10 +50,7 @@ pub fn ring_of_medium(
         }
     }
     if rings.is_empty() {
-        return Err(CellError::BadInput(format!(
-            "medium {} carries no key ring: its backups are not encrypted; `capstan key init` makes a new ring",
-            medium.header().label
-        )));
+        return Err(KeyRefusal::NoRingOnMedium { label: medium.header().label.clone() }.into());
     }
     // Of rings with as many pairs the one written last: locks come and go.
     rings.sort_by_key(|ring| Reverse(ring.list().len()));
@@ -64,23 +61,19 @@ pub fn ring_of_medium(
             Ok(open) if open.scope(&active) == Some(Scope::All) => {
                 return match rings.iter().find_map(|other| successor(other, ring)) {
                     None => Ok(TakenRing { ring: ring.clone(), unlocked: open, records }),
-                    Some(newer) => Err(CellError::BadInput(format!(
-                        "key {active} was replaced by key {newer} on this medium, which what was given does not \
-                         open; give what opens the newest key, or make a new ring with `capstan key init`"
-                    ))),
+                    Some(newer) => {
+                        Err(KeyRefusal::KeyReplaced { active: active.to_string(), newer }.into())
+                    }
                 };
             }
             Ok(_) => {
-                let e = CellError::BadInput(format!(
-                    "what was given opens older keys or names only, not all of the active key {active}; give what \
-                     opens the newest key"
-                ));
+                let e = CellError::from(KeyRefusal::OlderKeysOnly { active: active.to_string() });
                 failure = Some(more_helpful(failure, e));
             }
             Err(e) => failure = Some(more_helpful(failure, e)),
         }
     }
-    Err(failure.unwrap_or_else(|| CellError::BadInput("no key ring opens".to_owned())))
+    Err(failure.unwrap_or_else(|| CellError::from(KeyRefusal::NoRingOpens)))
 }
 
 /// The active pair of a ring in which the active pair of `older` is a former one.
@@ -130,12 +123,13 @@ impl Cell {
             None if names.exists() => format!("{} is of one", names.display()),
             None => return Ok(()),
         };
-        Err(CellError::BadInput(format!(
-            "a backup of '{name}' would not be encrypted: there is no key ring in {}, and {why}; bring {} back, or take the ring of a \
-             medium over with `capstan key import MEDIUM`; --encrypt off says that it is to lie in clear",
-            self.home.display(),
-            keyring::FILE_NAME
-        )))
+        Err(KeyRefusal::WouldBeInClear {
+            name: name.to_owned(),
+            home: self.home.clone(),
+            why,
+            ring: keyring::FILE_NAME,
+        }
+        .into())
     }
 
     /// Says it where a backup is not encrypted, though earlier ones of the same name are.

@@ -6,12 +6,13 @@
 use std::cmp::Reverse;
 
 use capstan_catalog::keys::VersionKeys;
+use capstan_engine::problem::Explain;
 use capstan_format::keys::{
     KeyError, KeyRecord, KeyRing, NamesKey, PairId, Purpose, Secret, Unlocked,
 };
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, KeyRefusal, Result};
 use crate::keys::keyring;
 use crate::keys::locks_on_media::newer_first;
 use crate::keys::names_key;
@@ -82,10 +83,13 @@ impl Cell {
             }
         }
         match done.why {
-            Some(e) if done.opened == 0 => Err(CellError::BadInput(format!(
-                "what was given opens nothing of {of}: {e}, or give nothing to {without}{}",
-                newer_first(&e)
-            ))),
+            Some(e) if done.opened == 0 => Err(KeyRefusal::OpensNothing {
+                of: of.to_owned(),
+                why: e.problem(),
+                without,
+                newer_first: newer_first(&e),
+            }
+            .into()),
             why => Ok(OpenedKeys { why, ..done }),
         }
     }

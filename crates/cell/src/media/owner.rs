@@ -12,7 +12,7 @@ use capstan_medium::OpenMedium;
 
 use super::{Condition, MediumInfo, label_for, shown};
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, KeyRefusal, Result};
 use crate::keys::keyring;
 use crate::keys::records::key_records;
 use crate::names::{TEXT_MAX, bounded};
@@ -396,11 +396,10 @@ pub(crate) fn refuse_other(seen: &OpenMedium, now: &OpenMedium) -> Result<()> {
 
 /// Refuses to go on in clear where backups are encrypted.
 fn would_be_open(whose: &str, device: &dyn std::fmt::Display) -> CellError {
-    CellError::BadInput(format!(
-        "{whose} encrypted backups, and this home has no key ring, so nothing would be encrypted that is written from now on; \
-         `capstan key import {}` takes the ring over, --unencrypted says that it is meant",
-        shell_word(device)
-    ))
+    CellError::from(KeyRefusal::GoesOnInClear {
+        whose: whose.to_owned(),
+        device: device.to_string(),
+    })
 }
 
 /// A device by the name that is recorded: its whole path.

@@ -7,7 +7,7 @@ use capstan_catalog::version::Merged;
 use capstan_idb::{Object, Version};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, QueryRefusal, Result};
 use crate::reading::version::VersionView;
 use crate::request::VersionName;
 
@@ -92,9 +92,7 @@ impl Cell {
         let name = session.as_ref().map_or(name.clone(), |session| format!("{name}@{session}"));
         let objects = self.idb.objects_by_name(&name)?;
         if let Some(session) = session.as_ref().filter(|_| objects.is_empty()) {
-            return Err(CellError::BadInput(format!(
-                "session {session} is one version, and all are wanted; give the object's name alone, or leave out --all-versions"
-            )));
+            return Err(QueryRefusal::OneOfAllVersions { session: session.clone() }.into());
         }
         for object in objects {
             for version in self.idb.versions_of(object.id)?.into_iter().rev() {
@@ -122,7 +120,5 @@ impl Cell {
 }
 
 fn nothing_of(name: &str) -> CellError {
-    CellError::BadInput(format!(
-        "'{name}' has no version that could be read; `capstan sessions` lists what there is"
-    ))
+    QueryRefusal::NoReadableVersion { name: name.to_owned() }.into()
 }

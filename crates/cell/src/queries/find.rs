@@ -5,7 +5,7 @@ use capstan_format::entry::{Entry, Kind};
 use capstan_select::Patterns;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{QueryRefusal, Result};
 use crate::queries::query::{Found, PassedOver};
 use crate::request::FindRequest;
 
@@ -28,14 +28,11 @@ struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn new(request: &'a FindRequest) -> Result<Self> {
         let matcher = |pattern: String| {
-            Patterns::new(&[pattern.as_str().into()], &[])
-                .map_err(|e| CellError::BadInput(e.to_string()))
+            Patterns::new(&[pattern.as_str().into()], &[]).map_err(QueryRefusal::from)
         };
         let name = match &request.name {
             Some(name) if name.is_empty() || name.contains('/') => {
-                return Err(CellError::BadInput(format!(
-                    "'{name}' is not the name of a file; give a name or a pattern like '*.odt', and paths as PATTERN"
-                )));
+                return Err(QueryRefusal::NoFileName { name: name.clone() }.into());
             }
             // What begins a line of a .gitignore with a meaning of its own is a letter of a name.
             Some(name) if name.starts_with(['!', '#']) => Some(matcher(format!("\\{name}"))?),

@@ -4,31 +4,23 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use capstan_engine::message::path_text;
 use capstan_format::entry::split;
 
-use crate::error::CellError;
+use crate::error::{CellError, PathLead, QueryRefusal};
 
 /// The error for a path that the version does not have. `link_at` tells where a path leads that is a symbolic link in the version.
 pub(crate) fn not_in_version(
     path: &[u8],
     link_at: &mut dyn FnMut(&[u8]) -> Option<Vec<u8>>,
 ) -> CellError {
-    let hint = if path.iter().any(|b| b"*?[".contains(b)) {
-        "a PATH is no pattern: `restore` takes those with --include, `find` looks for them"
-            .to_owned()
+    let lead = if path.iter().any(|b| b"*?[".contains(b)) {
+        PathLead::Pattern
     } else if let Some((link, to)) = by_links(path, link_at) {
-        format!(
-            "/{} is a symbolic link there, and the path leads to /{}: name that",
-            path_text(link),
-            path_text(&to)
-        )
-    } else if let Some(to) = by_links_here(path) {
-        format!("by symbolic links on this machine it is /{}: name that", path_text(&to))
+        PathLead::LinkThere { link: link.to_vec(), to }
     } else {
-        "`capstan ls` shows what is".to_owned()
+        by_links_here(path).map_or(PathLead::None, |to| PathLead::LinkHere { to })
     };
-    CellError::BadInput(format!("/{} is not in this version; {hint}", path_text(path)))
+    QueryRefusal::PathNotInVersion { path: path.to_vec(), lead }.into()
 }
 
 /// The first part of a path that is a symbolic link in the version, and where the path leads by it.

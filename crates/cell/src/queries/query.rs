@@ -12,8 +12,7 @@ use capstan_format::keys::KeyRecord;
 use capstan_idb::{Described, Keeping, Object, Session, SessionsOf, Status, Version};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
-use crate::names::sessions_hint;
+use crate::error::{CellError, QueryRefusal, Result};
 use crate::queries::states::VersionState;
 use crate::reading::version::VersionView;
 use crate::request::VersionName;
@@ -339,13 +338,10 @@ impl Cell {
         let mut found = self.idb.sessions_by_prefix(prefix)?;
         match (found.len(), found.pop()) {
             (1, Some(one)) => Ok(one),
-            (0, _) => Err(CellError::BadInput(format!(
-                "no session's id begins with '{prefix}'; {}",
-                sessions_hint(prefix)
-            ))),
-            (n, _) => Err(CellError::BadInput(format!(
-                "{n} sessions' ids begin with '{prefix}'; give more digits"
-            ))),
+            (0, _) => Err(QueryRefusal::UnknownSession { prefix: prefix.to_owned() }.into()),
+            (n, _) => {
+                Err(QueryRefusal::PrefixAmbiguous { count: n, prefix: prefix.to_owned() }.into())
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use capstan_format::id::{MediumId, VersionId};
 use capstan_idb::{Idb, IdbError, PruneRow, Reader};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{Result, SessionRefusal};
 use crate::observe::Stop;
 use crate::process::keeper::{Keeper, lease_name};
 use crate::process::{Sight, begun, look_at, place};
@@ -130,12 +130,8 @@ fn end_dead(
 impl Cell {
     /// Holds a version that is to be read, with all that it builds on. Refuses one that was given up.
     pub(crate) fn hold_version(&self, version: VersionId) -> Result<Reading> {
-        Reading::of(&self.idb, &[version], true, TERMS)?.ok_or_else(|| {
-            CellError::BadInput(format!(
-                "version {} has expired and may be removed at any time; name one that is kept, `capstan sessions` lists them",
-                version.short()
-            ))
-        })
+        Reading::of(&self.idb, &[version], true, TERMS)?
+            .ok_or_else(|| SessionRefusal::VersionExpired { version }.into())
     }
 
     /// Holds versions that are to be read, with all that they build on, also those that were given up: they are not removed from now
@@ -182,10 +178,7 @@ impl Cell {
             None => version.short(),
         };
         let label = self.idb.medium(medium)?.map_or_else(|| medium.short(), |m| m.label);
-        Err(CellError::BadInput(format!(
-            "{} reads {called}, which has something on medium '{label}'; do it again when that is done",
-            reader.who()
-        )))
+        Err(SessionRefusal::MediumRead { reader: reader.who(), version: called, label }.into())
     }
 }
 

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use capstan_idb::Version;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
-use crate::names::sessions_hint;
+use crate::error::{CellError, KnownObjects, Result, VersionRefusal};
 use crate::request::VersionName;
 use crate::session::rfc3339;
 use crate::versions::clock;
@@ -57,23 +56,22 @@ impl Cell {
         if let Some((object, session)) = name.rsplit_once('@')
             && !self.idb.objects_by_name(object)?.is_empty()
         {
-            return Ok(CellError::BadInput(format!(
-                "'{object}' has no session '{session}': ids are hexadecimal digits; `capstan sessions` lists them"
-            )));
+            return Ok(VersionRefusal::NoSessionId {
+                object: object.to_owned(),
+                session: session.to_owned(),
+            }
+            .into());
         }
         let all = self.idb.objects()?;
         let mut names: Vec<_> = all.iter().map(|o| &*o.name).filter(|n| !n.is_empty()).collect();
         names.sort_unstable();
         names.dedup();
         let known = match names.len() {
-            0 if !all.is_empty() => {
-                "the names of what was imported are encrypted; import the medium again with a key"
-                    .to_owned()
-            }
-            0 => "nothing was backed up or imported here yet".to_owned(),
-            _ => format!("known are {}", names.into_iter().take(10).collect::<Vec<_>>().join(", ")),
+            0 if !all.is_empty() => KnownObjects::Encrypted,
+            0 => KnownObjects::None,
+            _ => KnownObjects::Some(names.into_iter().take(10).map(str::to_owned).collect()),
         };
-        Ok(CellError::BadInput(format!("no object is called '{name}'; {known}")))
+        Ok(VersionRefusal::UnknownObject { name: name.to_owned(), known }.into())
     }
 
     /// The one of these versions that a session wrote whose id begins so.
@@ -89,17 +87,21 @@ impl Cell {
         let name = &name.name;
         match (matching.next(), matching.next()) {
             (Some(v), None) => self.with_something(v, prefix, name),
-            (Some(_), Some(_)) => Err(CellError::BadInput(format!(
-                "session prefix '{prefix}' of '{name}' is ambiguous; give more digits"
-            ))),
-            (None, _) if self.has_expired(&of)? => Err(CellError::BadInput(format!(
-                "session '{prefix}' of '{name}' has expired and may be removed at any time; name one that is kept, \
-                 `capstan sessions` lists them"
-            ))),
-            _ => Err(CellError::BadInput(format!(
-                "'{name}' has no session '{prefix}'; {}",
-                sessions_hint(prefix)
-            ))),
+            (Some(_), Some(_)) => Err(VersionRefusal::PrefixAmbiguous {
+                name: name.clone(),
+                prefix: prefix.to_owned(),
+            }
+            .into()),
+            (None, _) if self.has_expired(&of)? => Err(VersionRefusal::SessionExpired {
+                name: name.clone(),
+                prefix: prefix.to_owned(),
+            }
+            .into()),
+            _ => Err(VersionRefusal::UnknownSession {
+                name: name.clone(),
+                prefix: prefix.to_owned(),
+            }
+            .into()),
         }
     }
 
@@ -108,23 +110,18 @@ impl Cell {
         if version.is_complete_by(None) || self.idb.has_segments(version.id)? {
             return Ok(version);
         }
-        Err(CellError::BadInput(format!(
-            "session '{prefix}' of '{name}' committed nothing before it ended: there is nothing of it to read; name another, \
-             `capstan sessions` lists them"
-        )))
+        Err(VersionRefusal::NothingCommitted { name: name.to_owned(), prefix: prefix.to_owned() }
+            .into())
     }
 }
 
 /// The error for an object of which no version is complete, or none of the time that is asked for.
 fn no_complete_version(name: &str, found: &[Version]) -> CellError {
-    CellError::BadInput(match found.iter().rfind(|v| v.is_complete_by(None)) {
-        Some(first) => format!(
-            "'{name}' has no complete version of that time: its first is of {}",
-            rfc3339(first.created_us)
-        ),
-        None => format!(
-            "'{name}' has no complete version; `capstan sessions` lists what there is, and NAME@SESSION names one: what there is \
-             of that is restored"
-        ),
-    })
+    let name = name.to_owned();
+    match found.iter().rfind(|v| v.is_complete_by(None)) {
+        Some(first) => {
+            VersionRefusal::NoneOfThatTime { name, first: rfc3339(first.created_us) }.into()
+        }
+        None => VersionRefusal::NoneComplete { name }.into(),
+    }
 }

@@ -7,7 +7,7 @@ use capstan_format::id::VersionId;
 use capstan_idb::{Keeping, Protection, Status, Version};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, VersionRefusal};
 use crate::request::{Keep, VersionName};
 use crate::session::local;
 use crate::session::{SessionLog, now_us, writes_versions};
@@ -35,17 +35,11 @@ impl Cell {
         let session = self.session_row(prefix)?;
         let version = session.version.filter(|_| writes_versions(&session.kind));
         let version = version.map(|id| self.idb.version(id)).transpose()?.flatten();
-        let version = version.ok_or_else(|| {
-            CellError::BadInput(format!(
-                "session {} is no backup, or its version was removed; `capstan sessions` lists them",
-                session.id.short()
-            ))
-        })?;
+        let version =
+            version.ok_or_else(|| VersionRefusal::NoVersion { session: session.id.short() })?;
         let called = self.called(&version)?;
         if self.idb.keeping(version.id)?.expired_us.is_some() {
-            return Err(CellError::BadInput(format!(
-                "{called} has expired and may be removed at any time; name one that is kept"
-            )));
+            return Err(VersionRefusal::Expired { version: called }.into());
         }
         Ok((version, called))
     }
@@ -71,9 +65,7 @@ impl Cell {
         }
         let (version, called) = self.version_of(of)?;
         if version.null_device {
-            return Err(CellError::BadInput(format!(
-                "{called} went to the null device, which keeps nothing; name a version on a medium"
-            )));
+            return Err(VersionRefusal::OnNullDevice { version: called }.into());
         }
         self.idb.set_protection(version.id, protection, catalog)?;
         Ok((called, self.idb.keeping(version.id)?))
@@ -179,9 +171,7 @@ impl Keep {
         if let Some(until) = self.lock_until_us {
             not_past(Protection::UntilUs(until))?;
             if null {
-                return Err(CellError::BadInput(
-                    "the null device keeps nothing to lock; leave --lock-until out".to_owned(),
-                ));
+                return Err(VersionRefusal::NothingToLock.into());
             }
         }
         Ok(())
@@ -196,10 +186,9 @@ pub(crate) fn say_not_locked(log: &SessionLog<'_>, name: &str, e: &CellError) {
 
 pub(crate) fn not_past(protection: Protection) -> Result<()> {
     match protection {
-        Protection::UntilUs(until) if until <= now_us() => Err(CellError::BadInput(format!(
-            "protection in the past: {} is over; name a later time, or none",
-            local(until)
-        ))),
+        Protection::UntilUs(until) if until <= now_us() => {
+            Err(VersionRefusal::ProtectionInThePast { until: local(until) }.into())
+        }
         _ => Ok(()),
     }
 }

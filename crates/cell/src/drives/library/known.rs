@@ -9,11 +9,11 @@ use capstan_medium::tape::{Held, Place};
 use capstan_tape::Changer;
 
 use super::{
-    Moved, TapeName, at, by_places, called, carry, find, free_slot, no_room, of_tape, open, refused,
+    Moved, TapeName, at, by_places, called, carry, find, free_slot, no_room, of_tape, open,
 };
 use crate::Cell;
 use crate::drives::uses::Uses;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, DriveRefusal, Result};
 use crate::media::libraries::may_travel;
 use crate::media::{Libraries, MediumInfo, MediumState, tape_away, tape_exported, tape_name};
 
@@ -111,10 +111,7 @@ impl Cell {
     pub fn library_import(&self, name: &LibraryName, on: &mut dyn FnMut(&Exported)) -> Result<u64> {
         let elements = open(&self.devices, name)?.elements();
         if elements.mail_slots == 0 {
-            return Err(refused(format!(
-                "{name} has no mail slots; put the tapes into its slots, and let it look: `capstan library inventory \
-                 --rescan`"
-            )));
+            return Err(DriveRefusal::NoMailSlots { library: name.clone() }.into());
         }
         let known = self.tapes_known(name)?;
         let mut count = 0;
@@ -179,9 +176,9 @@ impl Cell {
         let free = free_mail(&*library, &held).count();
         let wanted = tapes.iter().filter(|t| !matches!(t.place, Place::Mail(_))).count();
         if wanted > free {
-            return Err(refused(format!(
-                "{name} has {free} free mail slots for {wanted} tapes; take out what is in them, or export fewer at once"
-            )));
+            return Err(
+                DriveRefusal::TooFewMailSlots { library: name.clone(), free, wanted }.into()
+            );
         }
         let known = self.tapes_known(name)?;
         for Held { barcode, .. } in tapes {
@@ -205,11 +202,12 @@ impl Cell {
         if let Place::Drive(n) = tape.place
             && let Some(who) = library.drive_info(n).map_err(of_tape)?.in_use
         {
-            return Err(refused(format!(
-                "{} is in drive {n}, which is in use: {}; export it when that is done",
-                called(tape),
-                self.devices.queue().name(&who)
-            )));
+            return Err(DriveRefusal::DriveInUse {
+                tape: called(tape),
+                drive: n,
+                holder: self.devices.queue().name(&who),
+            }
+            .into());
         }
         Ok(tape.clone())
     }
@@ -237,10 +235,9 @@ impl Cell {
                 return Ok(Moved { barcode, from, to: Some(from) });
             }
             let to = free_mail(library, held).next();
-            let to = to.ok_or_else(|| {
-                refused(format!(
-                    "{name} has no free mail slot for tape {barcode}; take out what is in them"
-                ))
+            let to = to.ok_or_else(|| DriveRefusal::NoFreeMailSlot {
+                library: name.clone(),
+                barcode: barcode.clone(),
             })?;
             if let Place::Drive(n) = from {
                 library.unload_drive(n).map_err(of_tape)?;

@@ -12,7 +12,7 @@ use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{Loss, LostData, Object, Refused, Session, Status, Version};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{QueryRefusal, Result};
 use crate::queries::status::judge::{age_of, anomaly, last};
 use crate::report::DrillReport;
 use crate::session::refused::{RefusedNow, age_text};
@@ -186,9 +186,7 @@ impl Cell {
         for name in names {
             let objects = self.idb.objects_by_name(name)?;
             if objects.is_empty() && !refused.iter().any(|of| of.refusal.name == *name) {
-                return Err(CellError::BadInput(format!(
-                    "no object is called '{name}': it was never backed up here; `capstan status` lists those that were"
-                )));
+                return Err(QueryRefusal::NeverBackedUp { name: name.clone() }.into());
             }
             found.extend(objects);
         }

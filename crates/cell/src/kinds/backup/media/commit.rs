@@ -8,13 +8,13 @@ use capstan_format::record::StreamExtent;
 use capstan_idb::{Idb, LogLevel, Segment, StreamPart};
 use capstan_media_agent::write::committed::{Committed, CommittedAt};
 
-use crate::error::{CellError, Result};
+use crate::error::{CellError, KeyRefusal, Result};
 
 /// The wrapped keys of a session, as its segments carry them.
 pub(crate) fn key_json(keys: Option<&(SessionKeys, KeyRecord)>) -> Result<Vec<serde_json::Value>> {
     let Some((_, record)) = keys else { return Ok(Vec::new()) };
     let json = serde_json::from_slice(&record.to_json()?);
-    let json = json.map_err(|_| CellError::BadInput("the key record is not JSON".to_owned()))?;
+    let json = json.map_err(|_| CellError::from(KeyRefusal::RecordNotJson))?;
     Ok(vec![json])
 }
 

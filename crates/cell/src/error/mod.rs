@@ -1,17 +1,34 @@
 //! Why a session cannot begin or go on, with what to do about it.
+//!
+//! What a room refuses is an enum of its own in a file of its own. Its text is the sentence; what to do stands apart.
+
+mod drives;
+mod keys;
+mod names;
+mod queries;
+mod session;
+mod versions;
 
 use capstan_address::AddressError;
 use capstan_catalog::CatalogError;
 pub(crate) use capstan_engine::message::{chain, plain};
+use capstan_engine::problem::Explain;
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
 use capstan_format::id::MediumId;
 use capstan_format::keys::KeyError;
-use capstan_idb::IdbError;
+use capstan_idb::{ID_DIGITS_LEAST, IdbError};
 use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::write::error::WriteError;
 use capstan_medium::DeviceError;
 use capstan_medium::tape::TapeError;
+
+pub use drives::DriveRefusal;
+pub use keys::KeyRefusal;
+pub use names::NameRefusal;
+pub use queries::{PathLead, QueryRefusal};
+pub use session::SessionRefusal;
+pub use versions::{KnownObjects, VersionRefusal};
 
 /// Why a command of the cell failed as a whole.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +36,24 @@ pub enum CellError {
     /// What was asked for cannot be done as asked; nothing was written.
     #[error("{0}")]
     BadInput(String),
+    /// What drives and libraries are not asked for.
+    #[error("{}", .0.problem())]
+    Drive(#[from] DriveRefusal),
+    /// What is not done without the right keys.
+    #[error("{}", .0.problem())]
+    KeyRefused(#[from] KeyRefusal),
+    /// A name or text that is not taken.
+    #[error("{}", .0.problem())]
+    Name(#[from] NameRefusal),
+    /// A question that has no answer.
+    #[error("{}", .0.problem())]
+    Query(#[from] QueryRefusal),
+    /// What is left alone while others use it.
+    #[error("{}", .0.problem())]
+    Session(#[from] SessionRefusal),
+    /// An object or version that is not there, or not as it is wanted.
+    #[error("{}", .0.problem())]
+    Version(#[from] VersionRefusal),
     /// A medium is not as it was last written; nothing was written to it.
     #[error("{0}")]
     Changed(String),
@@ -130,9 +165,28 @@ impl From<CatalogError> for CellError {
 }
 
 impl CellError {
+    /// What was asked for and is refused as it was asked for; `None` where it failed for another reason.
+    pub(crate) fn refusal(&self) -> Option<&dyn Explain> {
+        match self {
+            Self::Drive(of) => Some(of),
+            Self::KeyRefused(of) => Some(of),
+            Self::Name(of) => Some(of),
+            Self::Query(of) => Some(of),
+            Self::Session(of) => Some(of),
+            Self::Version(of) => Some(of),
+            _ => None,
+        }
+    }
+
+    /// Whether it was asked for what cannot be done as it was asked for.
+    pub fn is_bad_input(&self) -> bool {
+        self.refusal().is_some()
+    }
+
     /// The exit code: 2 for bad input, 1 for all else.
     pub fn exit_code(&self) -> u8 {
         match self {
+            e if e.is_bad_input() => 2,
             Self::BadInput(_)
             | Self::Changed(_)
             | Self::Exchanged(_)
@@ -201,6 +255,21 @@ impl CellError {
         let path = path.to_string();
         move |source| Self::Io { action, path, source }
     }
+}
+
+impl Explain for CellError {
+    fn hint(&self) -> Option<String> {
+        self.refusal().and_then(Explain::hint)
+    }
+}
+
+/// Where sessions' ids are found that begin so, and how much of one has to be typed.
+fn sessions_hint(prefix: &str) -> String {
+    let digits = match prefix.len() < ID_DIGITS_LEAST {
+        true => format!("give {ID_DIGITS_LEAST} digits of its id or more, "),
+        false => String::new(),
+    };
+    format!("{digits}`capstan sessions` lists them")
 }
 
 /// A result with [`CellError`].

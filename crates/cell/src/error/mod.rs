@@ -2,11 +2,17 @@
 //!
 //! What a room refuses is an enum of its own in a file of its own. Its text is the sentence; what to do stands apart.
 
+mod damage;
 mod drives;
 mod keys;
+mod kinds;
+mod media;
 mod names;
+mod pools;
 mod queries;
 mod session;
+mod supply;
+mod upkeep;
 mod versions;
 
 use capstan_address::AddressError;
@@ -22,12 +28,19 @@ use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::write::error::WriteError;
 use capstan_medium::DeviceError;
 use capstan_medium::tape::TapeError;
+use capstan_select::BadPattern;
 
+pub use damage::Damage;
 pub use drives::DriveRefusal;
 pub use keys::KeyRefusal;
+pub use kinds::{BackupRefusal, ImportRefusal, PruneRefusal, RepairRefusal, StageRefusal};
+pub use media::MediumRefusal;
 pub use names::NameRefusal;
+pub use pools::PoolRefusal;
 pub use queries::{PathLead, QueryRefusal};
 pub use session::SessionRefusal;
+pub use supply::SupplyRefusal;
+pub use upkeep::{IdbRefusal, LockRefusal, TapeKnown, UpkeepRefusal};
 pub use versions::{KnownObjects, VersionRefusal};
 
 /// Why a command of the cell failed as a whole.
@@ -36,21 +49,60 @@ pub enum CellError {
     /// What was asked for cannot be done as asked; nothing was written.
     #[error("{0}")]
     BadInput(String),
+    /// A backup that is not made as it was asked for.
+    #[error("{}", .0.problem())]
+    Backup(#[from] BackupRefusal),
+    /// What was backed up and is damaged, incomplete or nowhere to be found.
+    #[error("{}", .0.problem())]
+    Damage(#[from] Damage),
     /// What drives and libraries are not asked for.
     #[error("{}", .0.problem())]
     Drive(#[from] DriveRefusal),
     /// What is not done without the right keys.
     #[error("{}", .0.problem())]
     KeyRefused(#[from] KeyRefusal),
+    /// The internal database, which is left as it is.
+    #[error("{}", .0.problem())]
+    IdbRefused(#[from] IdbRefusal),
+    /// What is not imported.
+    #[error("{}", .0.problem())]
+    Import(#[from] ImportRefusal),
+    /// A version that is not locked.
+    #[error("{}", .0.problem())]
+    Lock(#[from] LockRefusal),
+    /// A medium that is not there, or not to be written, read or given up.
+    #[error("{}", .0.problem())]
+    Medium(#[from] MediumRefusal),
     /// A name or text that is not taken.
     #[error("{}", .0.problem())]
     Name(#[from] NameRefusal),
+    /// A pattern that is not written as patterns are.
+    #[error(transparent)]
+    Pattern(#[from] BadPattern),
+    /// A pool or label that is not as it was asked for.
+    #[error("{}", .0.problem())]
+    Pool(#[from] PoolRefusal),
+    /// What a prune leaves as it is.
+    #[error("{}", .0.problem())]
+    Prune(#[from] PruneRefusal),
     /// A question that has no answer.
     #[error("{}", .0.problem())]
     Query(#[from] QueryRefusal),
+    /// A medium that is not repaired.
+    #[error("{}", .0.problem())]
+    Repair(#[from] RepairRefusal),
     /// What is left alone while others use it.
     #[error("{}", .0.problem())]
     Session(#[from] SessionRefusal),
+    /// A medium that is not staged or retired.
+    #[error("{}", .0.problem())]
+    Stage(#[from] StageRefusal),
+    /// A medium that is not made or chosen as it was asked for.
+    #[error("{}", .0.problem())]
+    Supply(#[from] SupplyRefusal),
+    /// A medium that stays as it is.
+    #[error("{}", .0.problem())]
+    Upkeep(#[from] UpkeepRefusal),
     /// An object or version that is not there, or not as it is wanted.
     #[error("{}", .0.problem())]
     Version(#[from] VersionRefusal),
@@ -159,16 +211,29 @@ impl From<CatalogError> for CellError {
             | CatalogError::NotWritable { .. }
             | CatalogError::InNeither { .. }
             | CatalogError::NoBeginOrEnd
-            | CatalogError::NotJson { .. } => Self::BadInput(e.to_string()),
+            | CatalogError::NotJson { .. } => Self::Damage(Damage::Catalog(Box::new(e))),
         }
     }
 }
 
 impl CellError {
-    /// What was asked for and is refused as it was asked for; `None` where it failed for another reason.
+    /// What is refused as it was asked for, or what was to be read and is damaged; `None` where something failed.
     pub(crate) fn refusal(&self) -> Option<&dyn Explain> {
         match self {
+            Self::Backup(of) => Some(of),
+            Self::Damage(of) => Some(of),
+            Self::Import(of) => Some(of),
+            Self::Pattern(of) => Some(of),
+            Self::Prune(of) => Some(of),
+            Self::Repair(of) => Some(of),
+            Self::Stage(of) => Some(of),
             Self::Drive(of) => Some(of),
+            Self::IdbRefused(of) => Some(of),
+            Self::Lock(of) => Some(of),
+            Self::Medium(of) => Some(of),
+            Self::Pool(of) => Some(of),
+            Self::Supply(of) => Some(of),
+            Self::Upkeep(of) => Some(of),
             Self::KeyRefused(of) => Some(of),
             Self::Name(of) => Some(of),
             Self::Query(of) => Some(of),
@@ -180,13 +245,13 @@ impl CellError {
 
     /// Whether it was asked for what cannot be done as it was asked for.
     pub fn is_bad_input(&self) -> bool {
-        self.refusal().is_some()
+        self.refusal().is_some() && !matches!(self, Self::Damage(_))
     }
 
     /// The exit code: 2 for bad input, 1 for all else.
     pub fn exit_code(&self) -> u8 {
         match self {
-            e if e.is_bad_input() => 2,
+            e if e.refusal().is_some() => 2,
             Self::BadInput(_)
             | Self::Changed(_)
             | Self::Exchanged(_)

@@ -2,7 +2,6 @@
 
 use capstan_engine::message::path_text;
 use capstan_engine::problem::Explain;
-use capstan_select::BadPattern;
 
 use super::sessions_hint;
 
@@ -27,9 +26,6 @@ pub enum QueryRefusal {
         /// What was given.
         name: String,
     },
-    /// A pattern is not written as patterns are.
-    #[error("{}", .0.sentence())]
-    BadPattern(#[from] BadPattern),
     /// A version does not have a path.
     #[error("/{} is not in this version", path_text(.path))]
     PathNotInVersion {
@@ -91,7 +87,6 @@ impl Explain for QueryRefusal {
             Self::NoFileName { .. } => {
                 "give a name or a pattern like '*.odt', and paths as PATTERN".to_owned()
             }
-            Self::BadPattern(e) => return e.hint(),
             Self::PathNotInVersion { lead, .. } => match lead {
                 PathLead::Pattern => {
                     "a PATH is no pattern: `restore` takes those with --include, `find` looks for them".to_owned()

@@ -4,7 +4,6 @@
 //! its set, its label and its history stay what they were.
 
 use capstan_address::{Address, TapeAddress};
-use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Medium, Pool};
@@ -13,7 +12,7 @@ use capstan_medium::DeviceError;
 use super::changed::ways::ON_IT;
 use super::{is_place_here, shown};
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, MediumRefusal, Result};
 
 impl Cell {
     /// The record of a tape of a library, where nothing is known to be on it. Of one that is written no more, or is another cell's, none.
@@ -87,12 +86,11 @@ impl Cell {
     ) -> Option<CellError> {
         let empty = self.empty_on_tape(address).ok()?.filter(|empty| empty.id == medium.id)?;
         matches!(e, DeviceError::NoMedium(_)).then(|| {
-            CellError::BadInput(format!(
-                "{} is not on its tape {address} any more, on which no medium is; if the tape is blank, `capstan media recycle {}` makes \
-                 it that medium again",
-                shown(empty.id, &empty.label),
-                shell_word(&empty.label)
-            ))
+            CellError::from(MediumRefusal::HeaderGone {
+                medium: shown(empty.id, &empty.label),
+                label: empty.label,
+                device: address.clone(),
+            })
         })
     }
 
@@ -149,9 +147,7 @@ impl Cell {
         }
         // Somebody took it out of the pool since it was chosen.
         match self.idb.medium(found.medium)? {
-            Some(_) => Err(CellError::BadInput(format!(
-                "{name} is not in pool '{pool}' any more; give the command again"
-            ))),
+            Some(_) => Err(MediumRefusal::LeftPool { medium: name, pool: pool.to_owned() }.into()),
             None => Ok(()),
         }
     }

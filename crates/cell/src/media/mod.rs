@@ -49,7 +49,7 @@ pub(crate) use self::place::{refuse_new_medium_of, refuse_unmounted_home};
 pub use self::state::{Facts, MediumState};
 pub use self::whereabouts::TapeAt;
 use crate::Cell;
-use crate::error::{CellError, Result, plain};
+use crate::error::{CellError, MediumRefusal, Result, plain};
 use crate::session::now_us;
 
 /// In so many drives a tape may have asked for cleaning before it is thought to be at fault.
@@ -86,11 +86,11 @@ impl Cell {
             }
             let away = at_other_host(&self.idb, medium);
             away.or_else(|| self.without_header(medium, address, &e)).unwrap_or_else(|| {
-                CellError::BadInput(format!(
-                    "{} is not in {address}: {}; mount it there, or import it from where it is now",
-                    shown(medium.id, &medium.label),
-                    crate::error::chain(&e)
-                ))
+                CellError::from(MediumRefusal::NotThere {
+                    medium: shown(medium.id, &medium.label),
+                    device: address.clone(),
+                    why: crate::error::chain(&e),
+                })
             })
         })?;
         if there.header().medium != medium.id {
@@ -100,11 +100,12 @@ impl Cell {
             if let Some(e) = at_other_host(&self.idb, medium) {
                 return Err(e);
             }
-            return Err(CellError::BadInput(format!(
-                "{address} holds {}, not {}; mount the right one there, or import it from where it is",
-                shown(there.header().medium, &there.header().label),
-                shown(medium.id, &medium.label)
-            )));
+            return Err(MediumRefusal::AnotherThere {
+                device: address.clone(),
+                found: shown(there.header().medium, &there.header().label),
+                wanted: shown(medium.id, &medium.label),
+            }
+            .into());
         }
         recall(&self.idb, address, &there)?;
         Ok(there)

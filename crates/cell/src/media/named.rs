@@ -12,7 +12,7 @@ use capstan_medium::DeviceError;
 use capstan_mounts::whole;
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, MediumRefusal, Result, chain};
 use crate::media::libraries::may_travel;
 
 impl Cell {
@@ -21,16 +21,7 @@ impl Cell {
         if let Some(known) = self.known_medium(text)? {
             return Ok(known);
         }
-        let unknown = || {
-            let digits = match text.len() < ID_DIGITS_LEAST && is_hexadecimal(text) {
-                true => format!(", by {ID_DIGITS_LEAST} digits of its id or more"),
-                false => String::new(),
-            };
-            CellError::BadInput(format!(
-                "no medium is called '{text}'; `capstan media list` shows those that are known{digits}, `capstan media import \
-                 DEVICE` makes one known"
-            ))
-        };
+        let unknown = || CellError::from(MediumRefusal::UnknownMedium { name: text.to_owned() });
         let address: Address = text.parse().map_err(|_| unknown())?;
         let path = match &address {
             Address::File(path) if path.exists() => path,
@@ -48,10 +39,7 @@ impl Cell {
             _ => return Err(unknown()),
         };
         if std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none()) {
-            return Err(CellError::BadInput(format!(
-                "the directory {} is blank: no medium is in it yet; `capstan media init` makes one",
-                path.display()
-            )));
+            return Err(MediumRefusal::BlankDirectory(path.clone()).into());
         }
         let id = capstan_devices::directory::open(path)?.header().medium;
         let known = self.idb.medium(id)?.ok_or_else(unknown)?;
@@ -153,12 +141,7 @@ fn is_hexadecimal(text: &str) -> bool {
 fn ambiguous(text: &str, called: &[&Medium], other: Option<String>) -> CellError {
     let mut each: Vec<String> =
         called.iter().map(|m| format!("{} ('{}') in {}", m.id, m.label, m.device)).collect();
-    let mut ways = "give the whole id of the one that is meant".to_owned();
-    if let Some(other) = other {
-        each.push(format!("{other} in the directory of that name"));
-        if !text.starts_with(['/', '.']) {
-            ways.push_str(&format!(", or write ./{text} or file:{text} for that directory"));
-        }
-    }
-    CellError::BadInput(format!("'{text}' names {} media: {}; {ways}", each.len(), each.join(", ")))
+    let is_directory_too = other.is_some();
+    each.extend(other.map(|other| format!("{other} in the directory of that name")));
+    MediumRefusal::MediumAmbiguous { name: text.to_owned(), media: each, is_directory_too }.into()
 }

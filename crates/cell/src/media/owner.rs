@@ -12,7 +12,7 @@ use capstan_medium::OpenMedium;
 
 use super::{Condition, MediumInfo, label_for, shown};
 use crate::Cell;
-use crate::error::{CellError, KeyRefusal, Result};
+use crate::error::{CellError, KeyRefusal, MediumRefusal, Result};
 use crate::keys::keyring;
 use crate::keys::records::key_records;
 use crate::names::{TEXT_MAX, bounded};
@@ -24,12 +24,7 @@ use crate::session::{SessionLog, now_us};
 pub(crate) fn identity(idb: &Idb, entropy: &Entropy) -> Result<CellId> {
     let new = CellId(entropy.id().map_err(CellError::io("read", "/dev/urandom"))?);
     let known = idb.cell_or(&new.to_string())?;
-    known.parse().map_err(|_| {
-        CellError::BadInput(format!(
-            "the internal database says '{known}' is the cell's identity, which is none; recover the database with \
-             `capstan idb recover`"
-        ))
-    })
+    known.parse().map_err(|_| CellError::from(MediumRefusal::NoCellId { found: known.clone() }))
 }
 
 impl Cell {
@@ -120,13 +115,12 @@ impl Cell {
     /// [`Self::refuse_others`] or by itself: a cell changes its own media only.
     pub(crate) fn refuse_other_cells(&self, header: &MediumHeader, at: &str) -> Result<()> {
         let Some(other) = self.other_cell(header)? else { return Ok(()) };
-        Err(CellError::BadInput(format!(
-            "{} in {at} belongs to another cell ({}), so nothing is written to it or removed from it; `capstan import` reads \
-             what it has, `capstan media adopt {}` makes it one of this cell",
-            shown(header.medium, &header.label),
-            other.short(),
-            shell_word(at)
-        )))
+        Err(MediumRefusal::OfAnotherCell {
+            medium: shown(header.medium, &header.label),
+            place: at.to_owned(),
+            cell: other,
+        }
+        .into())
     }
 
     /// The other cell that a medium belongs to, if it does, and was not adopted.
@@ -142,21 +136,13 @@ impl Cell {
     pub(crate) fn refuse_retired(&self, id: MediumId, label: &str) -> Result<()> {
         match self.idb.management(id)?.retired_us {
             None => Ok(()),
-            Some(us) => {
-                let word = shell_word(label);
-                let way = match self.is_had_elsewhere(id)? {
-                    true => format!(
-                        "others have all that it holds: `capstan media forget {word}` forgets it, and a tape is erased then with `capstan media \
-                         erase LIBRARY?tape=BARCODE --foreign`; "
-                    ),
-                    false => String::new(),
-                };
-                Err(CellError::BadInput(format!(
-                    "{} is retired since {}: it is never written again; {way}`capstan media retire {word} --undo` if it is sound",
-                    shown(id, label),
-                    crate::session::local(us),
-                )))
+            Some(us) => Err(MediumRefusal::Retired {
+                medium: shown(id, label),
+                label: label.to_owned(),
+                since: crate::session::local(us),
+                is_had_elsewhere: self.is_had_elsewhere(id)?,
             }
+            .into()),
         }
     }
 
@@ -164,12 +150,11 @@ impl Cell {
     pub(crate) fn refuse_poor(&self, id: MediumId) -> Result<()> {
         let Some(row) = self.idb.medium(id)? else { return Ok(()) };
         match self.condition_of(&row, &self.idb.management(id)?)? {
-            (Condition::Poor, reasons) => Err(CellError::BadInput(format!(
-                "{} is in poor condition ({}), so no more is written to it; name another tape, and bring what it holds \
-                 elsewhere with `capstan media retire`",
-                shown(id, &row.label),
-                reasons.join(", ")
-            ))),
+            (Condition::Poor, reasons) => Err(MediumRefusal::Poor {
+                medium: shown(id, &row.label),
+                reasons: reasons.join(", "),
+            }
+            .into()),
             _ => Ok(()),
         }
     }
@@ -215,9 +200,7 @@ impl Cell {
         let medium = self.devices.medium(address)?;
         if self.other_cell(medium.header())?.is_none() && medium.header().cell.is_some() {
             let name = shown(medium.header().medium, &medium.header().label);
-            return Err(CellError::BadInput(format!(
-                "{name} is of this cell already; nothing was changed"
-            )));
+            return Err(MediumRefusal::OursAlready { medium: name }.into());
         }
         if !unencrypted {
             self.refuse_open(&medium, address)?;
@@ -279,10 +262,7 @@ impl Cell {
         self.join_objects_of_one_name()?;
         self.open_closed_names()?;
         if adopted.is_empty() {
-            return Err(CellError::BadInput(format!(
-                "no tape of {library} is known to belong to another cell; `capstan import {}` reads what its tapes are",
-                shell_word(library)
-            )));
+            return Err(MediumRefusal::NoneToAdopt { library: library.to_string() }.into());
         }
         Ok(adopted)
     }
@@ -385,12 +365,12 @@ pub(crate) fn refuse_other(seen: &OpenMedium, now: &OpenMedium) -> Result<()> {
     let (was, is) = (seen.header(), now.header());
     match was.medium == is.medium {
         true => Ok(()),
-        false => Err(CellError::BadInput(format!(
-            "{} holds {} now, not {}; nothing was changed; run it again if the medium there is the right one",
-            now.path(),
-            shown(is.medium, &is.label),
-            shown(was.medium, &was.label)
-        ))),
+        false => Err(MediumRefusal::AnotherNow {
+            place: now.path().to_owned(),
+            found: shown(is.medium, &is.label),
+            seen: shown(was.medium, &was.label),
+        }
+        .into()),
     }
 }
 

@@ -15,12 +15,11 @@ use capstan_mounts::{MountTables, whole};
 
 use super::{is_place_here, shown};
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, MediumRefusal, Result};
 
 /// What every home has that was used.
 const HOME_HAS: &str = "catalogs";
 /// How somebody says that a place gets a new medium on purpose.
-const ON_PURPOSE: &str = "--new-medium";
 
 impl Cell {
     /// Refuses to make a medium where nothing is now and another one was, or where a disk is not mounted, unless that is asked
@@ -120,12 +119,7 @@ pub(crate) fn refuse_unmounted_home(home: &Path, mounts: &MountTables) -> Result
     }
     match mounts.empty_mount_point(home) {
         None => Ok(()),
-        Some(point) => Err(CellError::BadInput(format!(
-            "nothing is mounted at {}, which is a mount point by /etc/fstab or a mount unit, so no home is made in {}; mount the \
-             disk, or name another home",
-            point.display(),
-            home.display()
-        ))),
+        Some(point) => Err(MediumRefusal::HomeNotMounted { point, home: home.to_owned() }.into()),
     }
 }
 
@@ -133,29 +127,22 @@ pub(crate) fn refuse_unmounted_home(home: &Path, mounts: &MountTables) -> Result
 pub(crate) fn refuse_new_medium_of(pool: Option<&str>, new_medium: bool) -> Result<()> {
     match pool.filter(|_| new_medium) {
         None => Ok(()),
-        Some(pool) => Err(CellError::BadInput(format!(
-            "pool '{pool}' chooses among its media and makes none, so {ON_PURPOSE} has no sense with it; `capstan media init \
-             DEVICE --pool {pool}` makes one"
-        ))),
+        Some(pool) => Err(MediumRefusal::PoolMakesNone { pool: pool.to_owned() }.into()),
     }
 }
 
 fn taken(medium: &Medium, place: &str) -> CellError {
     let label = &medium.label;
-    CellError::BadInput(format!(
-        "{} is known to be in {place}, and nothing is there now, so no other one is made there by itself; mount or bring back \
-         the one that is known, or say {ON_PURPOSE} if another is to be made in its place (`capstan media forget '{label}'` gives \
-         up one that is lost)",
-        shown(medium.id, label)
-    ))
+    MediumRefusal::PlaceTaken {
+        medium: shown(medium.id, label),
+        label: label.clone(),
+        place: place.to_owned(),
+    }
+    .into()
 }
 
 fn not_mounted(place: &Path, point: &Path) -> CellError {
-    let (place, point) = (place.display(), point.display());
-    CellError::BadInput(format!(
-        "nothing is mounted at {point}, which is a mount point by /etc/fstab or a mount unit, so no medium is made in {place}; \
-         mount the disk, or say {ON_PURPOSE} if one is to be made without it"
-    ))
+    MediumRefusal::PlaceNotMounted { point: point.to_owned(), place: place.to_owned() }.into()
 }
 
 /// Whether nothing is at a device, so that a medium would be made there.

@@ -5,7 +5,7 @@ use capstan_format::entry::{Entry, Kind};
 use capstan_select::Patterns;
 
 use crate::Cell;
-use crate::error::{QueryRefusal, Result};
+use crate::error::{CellError, QueryRefusal, Result};
 use crate::queries::query::{Found, PassedOver};
 use crate::request::FindRequest;
 
@@ -28,7 +28,7 @@ struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn new(request: &'a FindRequest) -> Result<Self> {
         let matcher = |pattern: String| {
-            Patterns::new(&[pattern.as_str().into()], &[]).map_err(QueryRefusal::from)
+            Patterns::new(&[pattern.as_str().into()], &[]).map_err(CellError::from)
         };
         let name = match &request.name {
             Some(name) if name.is_empty() || name.contains('/') => {

@@ -7,7 +7,7 @@ use capstan_devices::host::DeviceHost;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
-use crate::error::{CellError, Result};
+use crate::error::{Result, SupplyRefusal};
 use crate::request::{BackupRequest, Turn};
 use crate::supply::unfit::PassedOver;
 
@@ -27,7 +27,7 @@ pub(crate) fn tapes_in(tapes: &[TapeAddress]) -> Needs {
 /// that is away it is not known.
 ///
 /// # Errors
-/// [`CellError::BadInput`], which says of the library how many it has and how many it takes.
+/// [`SupplyRefusal::TooFewDrives`], which says of the library how many it has and how many it takes.
 pub fn refuse_too_few_drives<'a>(
     host: &DeviceHost,
     devices: impl IntoIterator<Item = &'a Address>,
@@ -41,11 +41,7 @@ pub fn refuse_too_few_drives<'a>(
     for (library, takes) in tapes_in(&tapes).into_values() {
         let Ok(drives) = host.library(&library).map(|l| l.elements().drives) else { continue };
         if takes > drives {
-            let has = if drives == 1 { "one drive".to_owned() } else { format!("{drives} drives") };
-            return Err(CellError::BadInput(format!(
-                "library {library} has {has}, and this backup takes {takes} at a time, one for each tape that is written; \
-                 name a mirror in another library, or a directory"
-            )));
+            return Err(SupplyRefusal::TooFewDrives { library, drives, takes }.into());
         }
     }
     Ok(())

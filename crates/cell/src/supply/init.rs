@@ -8,7 +8,7 @@ use capstan_idb::{Medium, RotationSet};
 use capstan_medium::OpenMedium;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, SupplyRefusal};
 use crate::media::{BLOCK_SIZE, MediumInfo, shown};
 use crate::session::waited::patiently;
 use crate::supply::labels::check_text_of_label;
@@ -43,19 +43,16 @@ impl Cell {
     ) -> Result<MediumInfo> {
         let size = wanted.block_size.unwrap_or(BLOCK_SIZE);
         if !is_block_size(size) {
-            return Err(CellError::BadInput(format!(
-                "the block size {size} is out of range; it is 64 KiB to 8 MiB, a multiple of 4 KiB"
-            )));
+            return Err(SupplyRefusal::BlockSizeOutOfRange { size }.into());
         }
         if let Some(pool) = &wanted.pool {
             self.pool(pool)?;
         }
         let held = |there: &OpenMedium| {
-            CellError::BadInput(format!(
-                "{address} holds {} already; `capstan media recycle` gives up what a medium holds, `capstan media import` \
-                 makes it known",
-                shown(there.header().medium, &there.header().label)
-            ))
+            CellError::from(SupplyRefusal::HoldsMedium {
+                device: address.clone(),
+                medium: shown(there.header().medium, &there.header().label),
+            })
         };
         match self.devices.medium(address) {
             Ok(there) if self.is_begun(address, &there)? => {}

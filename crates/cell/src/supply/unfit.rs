@@ -230,8 +230,8 @@ fn why_unfit(e: CellError) -> Result<String> {
         CellError::Device(DeviceError::BlockSize { have, .. }) => {
             format!(" has blocks of {have} bytes")
         }
-        CellError::BadInput(why)
-        | CellError::Changed(why)
+        e if e.refusal().is_some() => format!(": {e}"),
+        CellError::Changed(why)
         | CellError::Exchanged(why)
         | CellError::InUse(why)
         | CellError::NoKey(why) => format!(": {why}"),

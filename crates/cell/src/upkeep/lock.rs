@@ -12,7 +12,7 @@ use capstan_medium::HeldMedium;
 
 use crate::Cell;
 use crate::drives::attached::Content;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, LockRefusal, Result};
 use crate::media::{lacking_tapes, shown};
 use crate::session::{local, now_us};
 use crate::versions::protect::{VersionRef, not_past};
@@ -51,18 +51,16 @@ impl Cell {
         let (version, name) = self.version_of(of)?;
         let keeping = self.idb.keeping(version.id)?;
         if let Some(known) = keeping.lock_at(now_us()).filter(|known| *known > until_us) {
-            return Err(CellError::BadInput(format!(
-                "{name} is locked until {} already: a lock can be prolonged, not shortened; name a later time",
-                local(known)
-            )));
+            return Err(LockRefusal::Shortened { version: name, until: local(known) }.into());
         }
         if version.null_device
             || !matches!(version.status, Status::Completed | Status::CompletedWithErrors)
         {
-            return Err(CellError::BadInput(format!(
-                "{name} is not complete ({}); lock one that is, or go on with it first",
-                version.status
-            )));
+            return Err(LockRefusal::NotComplete {
+                version: name,
+                status: version.status.to_string(),
+            }
+            .into());
         }
         self.lock_version(&version, name, until_us, Vec::new())
     }
@@ -76,7 +74,7 @@ impl Cell {
         held: Vec<HeldMedium>,
     ) -> Result<Locked> {
         let row = self.idb.version(version)?;
-        let row = row.ok_or_else(|| CellError::BadInput(format!("'{name}' is not recorded")))?;
+        let row = row.ok_or_else(|| LockRefusal::NotRecorded { name: name.to_owned() })?;
         self.lock_version(&row, name.to_owned(), until_us, held)
     }
 
@@ -107,7 +105,7 @@ impl Cell {
             lacking.map_or(Ok(()), |of| {
                 let why = of.iter().find_map(|id| elsewhere.get(id));
                 let why = why.map(ToString::to_string).unwrap_or_default();
-                Err(CellError::BadInput(format!("{name} cannot be locked: {why}")))
+                Err(LockRefusal::NotOnMedia { version: name.clone(), why }.into())
             })
         };
         all_on(&at_hand, &elsewhere)?;
@@ -194,11 +192,9 @@ impl Cell {
                     self.refuse_changed(&address, &medium)?;
                 }
                 if !medium.takes_attachments() {
-                    return Err(CellError::BadInput(format!(
-                        "{} is an array of tapes and directories, which records no lock; copy the version to another medium, \
-                         and lock it then",
-                        shown(id, &header.label)
-                    )));
+                    return Err(
+                        LockRefusal::RecordsNone { medium: shown(id, &header.label) }.into()
+                    );
                 }
                 return self.attach(&medium, Content::Locks(locks));
             }
@@ -225,7 +221,7 @@ impl Cell {
                     match self.exported(id)?.or_else(|| lacking_tapes(&self.devices, &tapes).0) {
                         Some(why) => {
                             let name = self.labels(std::iter::once(&id))?.concat();
-                            Err(CellError::BadInput(format!("tape '{name}': {why}")))
+                            Err(LockRefusal::TapeAway { label: name, why }.into())
                         }
                         None => Ok(Here::Tape),
                     }

@@ -16,7 +16,7 @@ use capstan_wire::backup::{BackupJob, JobSource, Streams};
 use capstan_wire::compression::Compression;
 use capstan_wire::keys::{JobKeys, SecretKey};
 
-use crate::error::{CellError, Result};
+use crate::error::{BackupRefusal, CellError, Result};
 use crate::kinds::backup::base::resume::Cursor;
 use crate::kinds::backup::handed_over::HandedOver;
 use crate::kinds::backup::job::Job;
@@ -134,7 +134,8 @@ impl From<JobError> for CellError {
     fn from(e: JobError) -> Self {
         match e {
             JobError::Key(e) => e.into(),
-            e @ (JobError::Pattern(_) | JobError::Label(_)) => Self::BadInput(e.to_string()),
+            JobError::Pattern(e) => e.into(),
+            JobError::Label(e) => BackupRefusal::LabelNotJson(e).into(),
         }
     }
 }

@@ -28,7 +28,7 @@ use self::plan::Plan;
 pub use self::plan::check_names;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
-use crate::error::{CellError, Result};
+use crate::error::{BackupRefusal, CellError, Result};
 use crate::keys::keyring;
 use crate::media::{check_location, recorded, refuse_new_medium_of};
 use crate::observe::{Observer, Stop};
@@ -47,7 +47,7 @@ impl Cell {
         stop: &Stop,
     ) -> Result<Report> {
         let mut reports = self.backup_together(std::slice::from_ref(request), observer, stop)?;
-        reports.pop().unwrap_or_else(|| Err(CellError::BadInput(NOTHING.to_owned())))
+        reports.pop().unwrap_or_else(|| Err(BackupRefusal::NothingNamed.into()))
     }
 
     /// Backs up several objects at once: a session each, whose blocks are multiplexed on the media. All requests name the
@@ -60,10 +60,7 @@ impl Cell {
     ) -> Result<Vec<Result<Report>>> {
         let Some(first) = requests.first() else { return Ok(Vec::new()) };
         if requests.iter().any(|r| !r.goes_with(first)) {
-            return Err(CellError::BadInput(
-                "objects that are backed up together have one device and the same options of it; back them up one by one"
-                    .to_owned(),
-            ));
+            return Err(BackupRefusal::NotTogether.into());
         }
         requests.iter().try_for_each(|request| self.check_encryption(request))?;
         refuse_new_medium_of(first.pool.as_deref(), first.new_medium)?;
@@ -162,10 +159,7 @@ impl Cell {
             let log = SessionLog::new(observer);
             let plan = self.plan(request, &log).and_then(|plan| {
                 match planned.iter().flatten().any(|(_, other, _)| other.name == plan.name) {
-                    true => Err(CellError::BadInput(format!(
-                        "'{}' is backed up already at this time; give each object its own name",
-                        plan.name
-                    ))),
+                    true => Err(BackupRefusal::NamedTwice { name: plan.name }.into()),
                     false => Ok(plan),
                 }
             });
@@ -207,11 +201,8 @@ impl Cell {
 /// A request with what is settled of it.
 type Planned<'a> = (&'a BackupRequest, Plan, SessionLog<'a>);
 
-/// Why nothing is backed up where nothing is asked for.
-const NOTHING: &str = "nothing is named to back up; name a path";
-
 fn refused(planned: Result<Planned<'_>>) -> CellError {
-    planned.err().unwrap_or_else(|| CellError::BadInput(NOTHING.to_owned()))
+    planned.err().unwrap_or_else(|| BackupRefusal::NothingNamed.into())
 }
 
 /// Where a backup gets its media.

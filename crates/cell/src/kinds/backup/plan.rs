@@ -4,14 +4,14 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use capstan_address::Address;
-use capstan_engine::message::{Code, path_text};
+use capstan_engine::message::Code;
 use capstan_format::block::is_block_size;
 use capstan_media_agent::write::writer::default_buffers;
 use capstan_select::Patterns;
 use capstan_wire::backup::{MountedLast, ReadOptions, Rules, Trees};
 use capstan_wire::source::{BadPath, Named};
 
-use crate::error::{CellError, Result};
+use crate::error::{BackupRefusal, Result};
 use crate::kinds::backup::roots::{inner, outermost};
 use crate::report::Selected;
 use crate::request::{BackupRequest, Compression, Level, Source};
@@ -49,9 +49,7 @@ impl Cell {
         check_given(request)?;
         let (named, default_name) = match &request.source {
             Source::Paths(paths) if paths.is_empty() => {
-                return Err(CellError::BadInput(
-                    "no path is named; name what to back up".to_owned(),
-                ));
+                return Err(BackupRefusal::NoPath.into());
             }
             Source::Paths(paths) => {
                 let named = self.paths_to_walk(request, paths)?;
@@ -66,8 +64,7 @@ impl Cell {
         }
         check_media(request)?;
         request.keep.check(request.keeps_nothing())?;
-        Patterns::new(&request.exclude, &request.include)
-            .map_err(|e| CellError::BadInput(e.to_string()))?;
+        Patterns::new(&request.exclude, &request.include)?;
         let rules = Rules { inner_roots: inner(&named), ..rules_of(request) };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let inputs = !matches!(request.source, Source::Paths(_));
@@ -167,8 +164,8 @@ impl Cell {
     /// The paths as they are walked. As long as any of them is there, the others are errors of the session. Refused is what can only come
     /// to nothing: every path is what is written to, or the home. One of several is an error of the session.
     fn paths_to_walk(&self, request: &BackupRequest, paths: &[PathBuf]) -> Result<Vec<Named>> {
-        let refused = |path: &str, why: &str| {
-            CellError::BadInput(format!("cannot back up {path}: {why}; check the path"))
+        let refused = |path: &str, why: &str| -> CellError {
+            BackupRefusal::PathUnavailable { path: path.to_owned(), why: why.to_owned() }.into()
         };
         let devices = std::iter::once(&request.device).chain(&request.mirrors);
         let mut own: Vec<_> = devices.flat_map(Address::directories).collect();
@@ -188,10 +185,7 @@ impl Cell {
         let roots = outermost(&named, &[]);
         let is_own = |root: &Vec<u8>| named.iter().any(|of| of.root == *root && of.is_own);
         match roots.first().filter(|_| roots.iter().all(is_own)) {
-            Some(first) => Err(CellError::BadInput(format!(
-                "/{} is what the backup is written to, or capstan's home: nothing of it is backed up; name other paths",
-                path_text(first)
-            ))),
+            Some(first) => Err(BackupRefusal::OwnPath(first.clone()).into()),
             None => Ok(named),
         }
     }
@@ -236,21 +230,15 @@ fn check_media(request: &BackupRequest) -> Result<()> {
     if let Some(size) = request.block_size
         && !is_block_size(size)
     {
-        return Err(CellError::BadInput(format!(
-            "the block size {size} is out of range; it is 64 KiB to 8 MiB, a multiple of 4 KiB"
-        )));
+        return Err(SupplyRefusal::BlockSizeOutOfRange { size }.into());
     }
     let null = Address::keeps_nothing;
     let has_mirrors = !request.mirrors.is_empty();
     if request.mirrors.iter().any(null) || request.keeps_nothing() && has_mirrors {
-        return Err(CellError::BadInput(
-            "the null device keeps nothing and has no mirror; name directories".to_owned(),
-        ));
+        return Err(BackupRefusal::NullMirror.into());
     }
     if request.segment_size == Some(0) {
-        return Err(CellError::BadInput(
-            "a segment size of 0 is out of range; it is at least one block".to_owned(),
-        ));
+        return Err(BackupRefusal::SegmentSizeZero.into());
     }
     Ok(())
 }

@@ -6,13 +6,14 @@ use std::time::Instant;
 use capstan_address::{Address, TapeAddress};
 use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
 use capstan_engine::message::{Code, shell_word};
+use capstan_engine::problem::Explain;
 use capstan_format::id::VersionId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Status;
 use capstan_medium::DeviceError;
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, ImportRefusal, Result, chain};
 use crate::media::libraries::libraries_of;
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -240,7 +241,7 @@ impl Cell {
                     self.import_one(&address, &found.label, &mut all, observer, stop)?;
                     self.devices.done_reading(&address);
                 }
-                false => broken.push(too_little(&found)),
+                false => broken.push(too_few(&found)),
             }
         }
         self.try_again(&mut all, observer, stop)?;
@@ -315,12 +316,13 @@ impl All {
         self,
         cell: &Cell,
         device: &Address,
-        mut broken: Vec<String>,
+        broken: Vec<ImportRefusal>,
         log: &SessionLog<'_>,
     ) -> Result<Report> {
         let Self { begun, report, later, others, closed, why_closed, unread, why_unread, .. } =
             self;
-        broken.splice(0..0, unread);
+        let texts = broken.iter().map(|of| of.problem().to_string());
+        let texts: Vec<String> = unread.into_iter().chain(texts).collect();
         let mut report = match (report, why_closed) {
             (Some(report), None) => report,
             (Some(mut report), Some(why)) => {
@@ -332,17 +334,17 @@ impl All {
             }
             (None, Some(why)) => return Err(why),
             (None, None) => {
-                for text in &broken {
+                for text in &texts {
                     log.say(Code::Missing, "cell", &device.to_string(), text.clone());
                 }
-                let broken = || broken.into_iter().next().map(CellError::BadInput);
+                let broken = || broken.into_iter().next().map(CellError::from);
                 return Err(why_unread.or_else(broken).unwrap_or_else(|| none_of(device)));
             }
         };
         (report.start, report.end) = (rfc3339(begun.1), rfc3339(now_us()));
         report.elapsed_s = begun.0.elapsed().as_secs_f64();
         report.rate_mb_s = report.bytes_read as f64 / 1e6 / report.elapsed_s.max(1e-9);
-        for text in broken {
+        for text in texts {
             log.say(Code::Missing, "cell", &device.to_string(), text);
         }
         cell.say_not_imported(&later.versions, &device.to_string(), log)?;
@@ -389,18 +391,17 @@ fn with_errors(report: &mut Report) {
 
 fn none_of(device: &Address) -> CellError {
     let what = if let Address::Array(_) = device { "array" } else { "tape" };
-    CellError::BadInput(format!("no {what} of {device} is a medium of Capstan"))
+    ImportRefusal::NoneOfCapstan { what, device: device.clone() }.into()
 }
 
 /// That too few members of an array are there.
-fn too_little(found: &FoundArray) -> String {
+fn too_few(found: &FoundArray) -> ImportRefusal {
     let layout = found.address.layout;
-    format!(
-        "of array '{}' ({layout}) {} of {} members are here, and {} are needed; name the libraries of all of them, as \
-         {layout}:LIBRARY,LIBRARY, or bring their tapes into one library",
-        found.label,
-        found.found,
-        layout.members(),
-        layout.data()
-    )
+    ImportRefusal::TooFewMembers {
+        label: found.label.clone(),
+        layout,
+        found: found.found,
+        members: layout.members(),
+        needed: layout.data(),
+    }
 }

@@ -6,14 +6,14 @@ use capstan_format::codec::Decompressor;
 use capstan_format::keys::Purpose;
 use capstan_format::record::StreamNames;
 
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Damage, Result};
 use crate::names::{NAME_MAX, TAGS_MAX, TEXT_MAX, bounded};
 
 /// The object's name, opened where it is encrypted and its key is open.
 pub(super) fn names(stream: &StreamContents, keys: &VersionKeys) -> Result<StreamNames> {
     let what = "the object's name".to_owned();
     let Some(raw) = &stream.names else {
-        return Err(CellError::BadInput("a stream has no name".to_owned()));
+        return Err(Damage::NoName.into());
     };
     let label = stream.label.as_ref().map(|l| &l.session);
     let sealer = keys.sealer(Purpose::Names, label, stream.stream)?;
@@ -22,8 +22,7 @@ pub(super) fn names(stream: &StreamContents, keys: &VersionKeys) -> Result<Strea
     raw.header
         .open(&raw.stored, sealer.as_ref(), &mut decompressor, &mut scratch, &mut plain)
         .map_err(|source| CellError::Format { what, source })?;
-    let names: StreamNames = serde_json::from_slice(&plain)
-        .map_err(|_| CellError::BadInput("an object's name cannot be read".to_owned()))?;
+    let names: StreamNames = serde_json::from_slice(&plain).map_err(|_| Damage::NameUnreadable)?;
     // Capstan writes none that are longer; others may.
     Ok(StreamNames {
         name: bounded(names.name, NAME_MAX),

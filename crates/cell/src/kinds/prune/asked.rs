@@ -11,7 +11,7 @@ use super::decide::Asked;
 use super::report::PruneRequest;
 use super::still::standing_still;
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{PruneRefusal, Result};
 use crate::versions::away_media::AwayMedium;
 use crate::versions::leap::{Leap, believed_by};
 
@@ -40,9 +40,7 @@ impl Cell {
         leap: Option<Leap>,
     ) -> Result<Asked<'a>> {
         if request.give_up && (request.names.is_empty() || !request.rules.is_empty()) {
-            return Err(CellError::BadInput(
-                "to give objects up they are named, and no keep rule is given; name them, and leave the rules out".to_owned(),
-            ));
+            return Err(PruneRefusal::GiveUpUnnamed.into());
         }
         // Who gives up objects names their host, if it is another one.
         let elsewhere = match request.give_up {
@@ -114,9 +112,7 @@ impl Cell {
             let of_host: HashSet<_> =
                 self.idb.objects()?.into_iter().filter(is_of_host).map(|o| o.id).collect();
             return match of_host.is_empty() {
-                true => Err(CellError::BadInput(format!(
-                    "no object is of host '{host}'; `capstan sessions` lists what there is"
-                ))),
+                true => Err(PruneRefusal::UnknownHost { host: host.clone() }.into()),
                 false => Ok(Some(of_host)),
             };
         }
@@ -124,18 +120,18 @@ impl Cell {
         for name in &request.names {
             let all = self.idb.objects_by_name(name)?;
             if all.is_empty() {
-                return Err(CellError::BadInput(format!(
-                    "no object is called '{name}'; `capstan sessions` lists what there is"
-                )));
+                return Err(PruneRefusal::UnknownObject { name: name.clone() }.into());
             }
             asked.extend(all.iter().filter(|o| is_of_host(o)).map(|o| o.id));
             // One may be named twice.
             if let Some(host) = host.as_ref().filter(|_| !all.iter().any(is_of_host)) {
                 let others: Vec<_> = all.iter().map(|o| format!("'{}'", o.host)).collect();
-                return Err(CellError::BadInput(format!(
-                    "'{name}' is no object of host '{host}', but of {}; --host HOST says of which host it is meant",
-                    others.join(", ")
-                )));
+                return Err(PruneRefusal::OfAnotherHost {
+                    name: name.clone(),
+                    host: host.clone(),
+                    others: others.join(", "),
+                }
+                .into());
             }
         }
         Ok(Some(asked))

@@ -13,7 +13,7 @@ use super::chains::kept_copies::KeptCopies;
 use super::decide::{Action, Decision, MediumLock};
 use super::report::{Pending, Pruned};
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, PruneRefusal, Result, chain};
 use crate::media::is_worm;
 use crate::session::SessionLog;
 
@@ -56,8 +56,10 @@ impl Cell {
                 media.entry(*id).or_insert_with(|| match to_read {
                     _ if self.is_on_tape(*id)? => {
                         let worm = self.idb.medium(*id)?.is_some_and(|medium| is_worm(&medium));
-                        let why = if worm { STAYS_ON_WORM } else { GIVEN_UP_AS_A_WHOLE };
-                        Err(CellError::BadInput(why.to_owned()))
+                        Err(match worm {
+                            true => PruneRefusal::StaysOnWorm.into(),
+                            false => PruneRefusal::TapeGoesAsAWhole.into(),
+                        })
                     }
                     _ if self.idb.management(*id)?.changed_us.is_some() => {
                         Err(CellError::Changed(NOT_AS_WRITTEN.to_owned()))
@@ -135,14 +137,6 @@ impl Cell {
         Ok(Pending { medium, segments, bytes, why, failed })
     }
 }
-
-/// Why nothing of a tape is removed.
-const GIVEN_UP_AS_A_WHOLE: &str =
-    "a tape is given up as a whole: `capstan media recycle` does it when nothing on it must stay";
-
-/// Why nothing of a tape that is written once is removed.
-const STAYS_ON_WORM: &str =
-    "the tape is WORM: what is on it cannot be overwritten or erased, and goes with the tape";
 
 /// Why nothing is removed from a medium that was changed.
 const NOT_AS_WRITTEN: &str = "it is not as it was last written; `capstan import` takes it as it is";

@@ -12,7 +12,7 @@ use capstan_medium::names::HEADER_NAME;
 
 use super::{REPAIR, RepairRequest, close, refuse_itself, report_of};
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, RepairRefusal, Result};
 use crate::media::{is_place_here, shown};
 use crate::report::Report;
 use crate::session::SessionLog;
@@ -94,10 +94,7 @@ impl Cell {
     /// medium it is, or where what says so is not of one mind.
     fn header_of(&self, path: &Path, lost: &LostHeader) -> Result<(MediumHeader, Option<Medium>)> {
         if lost.headers.iter().any(MediumHeader::is_array) {
-            return Err(CellError::BadInput(format!(
-                "{} has a member of an array, whose header is written anew with the member: `capstan rait rebuild`",
-                path.display()
-            )));
+            return Err(RepairRefusal::MemberOfArray(path.to_owned()).into());
         }
         let address = Address::File(path.to_owned());
         let place = address.recorded();
@@ -185,11 +182,7 @@ impl Cell {
 }
 
 fn no_header(path: &Path, lost: &LostHeader) -> CellError {
-    CellError::BadInput(format!(
-        "neither the {} segments in {} nor the database say which medium it is; restore from a copy of what it holds",
-        lost.segments,
-        path.display()
-    ))
+    RepairRefusal::UnknownHeader { path: path.to_owned(), segments: lost.segments }.into()
 }
 
 fn contradiction(path: &Path, known: &[Medium], lost: &LostHeader) -> CellError {
@@ -198,10 +191,10 @@ fn contradiction(path: &Path, known: &[Medium], lost: &LostHeader) -> CellError 
     of_segments.dedup();
     let known: Vec<String> = known.iter().map(|row| shown(row.id, &row.label)).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    CellError::BadInput(format!(
-        "it is not certain which medium is in {}, so its header is not written anew: its segments are of {}, the database knows \
-         {known} there; bring back what belongs there, or move the segments of other media away",
-        path.display(),
-        of_segments.join(", ")
-    ))
+    RepairRefusal::UncertainHeader {
+        path: path.to_owned(),
+        of_segments: of_segments.join(", "),
+        known,
+    }
+    .into()
 }

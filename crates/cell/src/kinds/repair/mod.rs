@@ -25,7 +25,7 @@ use self::find::Found;
 use self::header::HeaderMended;
 use crate::Cell;
 use crate::drives::attached::DamagedAttachment;
-use crate::error::{CellError, Result, chain};
+use crate::error::{RepairRefusal, Result, chain};
 use crate::media::unreadable::lost_header;
 use crate::observe::{Observer, Stop};
 use crate::reading::bring::nearest_first;
@@ -183,11 +183,10 @@ impl Cell {
         }
         versions.sort_by_key(|v: &Version| (v.created_us, v.id));
         match versions.iter().find(|v| v.status == Status::Running) {
-            Some(running) => Err(CellError::BadInput(format!(
-                "a session that runs writes version {} to medium '{}'; repair it when that is done",
-                running.id.short(),
-                row.label
-            ))),
+            Some(running) => {
+                Err(RepairRefusal::SessionWrites { version: running.id, label: row.label.clone() }
+                    .into())
+            }
             None => Ok(versions),
         }
     }
@@ -365,9 +364,7 @@ impl Repair<'_> {
 fn refuse_itself(from: Option<&Medium>, id: MediumId, label: &str) -> Result<()> {
     match from.filter(|from| from.id == id) {
         None => Ok(()),
-        Some(_) => Err(CellError::BadInput(format!(
-            "'{label}' cannot be repaired from itself; name another medium with --from, or none"
-        ))),
+        Some(_) => Err(RepairRefusal::FromItself { label: label.to_owned() }.into()),
     }
 }
 

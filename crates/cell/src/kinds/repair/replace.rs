@@ -17,7 +17,7 @@ use capstan_medium::OpenMedium;
 use super::find::{Broken, Found, data_of};
 use super::{Outcome, Repair, full_way};
 use crate::drives::drive_key::ByDrive;
-use crate::error::{CellError, Result, chain};
+use crate::error::{RepairRefusal, Result, chain};
 use crate::kinds::copy::{Work, add_ends};
 use crate::kinds::prune::remove_from;
 use crate::kinds::stage::{has_all_of, is_whole};
@@ -76,10 +76,12 @@ impl Repair<'_> {
         }
         let member = cell.open_device(&self.address, &wanted, &Silent)?;
         if member.medium.medium != self.row.id {
-            return Err(CellError::BadInput(format!(
-                "{} holds medium '{}', not '{}'",
-                self.address, member.medium.label, self.row.label
-            )));
+            return Err(RepairRefusal::AnotherThere {
+                device: self.address.clone(),
+                found: member.medium.label.clone(),
+                wanted: self.row.label.clone(),
+            }
+            .into());
         }
         let supply = Supply::of(None, [&self.address]).encrypted(by_drive);
         let run = cell.copy_works(&works, member, supply, kept, &self.meters, self.log, self.stop);

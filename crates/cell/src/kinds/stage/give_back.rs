@@ -11,7 +11,7 @@ use capstan_medium::HeldMedium;
 use super::candidates::{Candidate, Owned};
 use super::source::{Source, Sources};
 use crate::Cell;
-use crate::error::{Result, chain};
+use crate::error::{Result, StageRefusal, chain};
 use crate::kinds::prune::remove_from;
 use crate::report::Staged;
 use crate::session::SessionLog;
@@ -32,7 +32,7 @@ impl Cell {
         for source in &sources.media {
             let opened = match held.get(&source.row.id) {
                 Some(Ok(held)) => Ok(held.medium().clone()),
-                Some(Err(why)) => Err(crate::CellError::BadInput(why.clone())),
+                Some(Err(why)) => Err(StageRefusal::SourceNotHeld(why.clone()).into()),
                 None => continue,
             };
             fresh.push(Source::new(source.row.clone(), opened));

@@ -29,7 +29,7 @@ pub use self::retire::RetireRequest;
 use self::source::Sources;
 use crate::Cell;
 use crate::drives::drive_key::{ByDrive, of_target};
-use crate::error::{CellError, Result};
+use crate::error::{Result, StageRefusal};
 use crate::kinds::copy::staged_on::Target;
 use crate::kinds::copy::{Copied, Route};
 use crate::kinds::skeleton::SessionRun;
@@ -170,7 +170,6 @@ impl Cell {
 
     /// Refuses a target that can be seen to be none before anything is opened.
     fn refuse_stage_to(&self, request: &StageRequest, sources: &Sources) -> Result<()> {
-        let refused = |why: &str| Err(CellError::BadInput(why.to_owned()));
         refuse_new_medium_of(request.pool.as_deref(), request.new_medium)?;
         let device = request.pool.is_none().then_some(&request.device);
         device.map_or(Ok(()), |device| self.devices.refuse_no_drive(device))?;
@@ -182,13 +181,11 @@ impl Cell {
             Some(pool) => {
                 self.pool(pool)?;
                 if sources.pool.as_ref() == Some(pool) {
-                    return refused("a pool cannot be staged to itself; name another pool");
+                    return Err(StageRefusal::PoolToItself.into());
                 }
             }
             None if request.device.keeps_nothing() => {
-                return refused(
-                    "the null device keeps no copy; name a tape library, a pool or a directory",
-                );
+                return Err(StageRefusal::NullKeepsNoCopy.into());
             }
             None => {}
         }

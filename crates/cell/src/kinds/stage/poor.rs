@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::retire::{RETIRE, RetireRequest};
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{Result, StageRefusal, chain};
 use crate::media::{Condition, ways_out_of_poor};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -102,15 +102,10 @@ impl Cell {
 
     fn retire_poor(&self, medium: &Medium, observer: &dyn Observer, stop: &Stop) -> Result<Report> {
         if self.tape_of(medium.id).is_none_or(|tape| tape.tape.is_none()) {
-            return Err(CellError::BadInput(
-                "its drive has no robot, so somebody has to change the tapes; use `capstan media retire`".to_owned(),
-            ));
+            return Err(StageRefusal::NoRobot.into());
         }
         if let Some(session) = self.failed_lately(&medium.label)? {
-            return Err(CellError::BadInput(format!(
-                "session {} tried it less than a day ago",
-                session.short()
-            )));
+            return Err(StageRefusal::TriedLately(session).into());
         }
         let request = RetireRequest { medium: medium.id.to_string(), ..RetireRequest::default() };
         let done = self.media_retire(&request, observer, stop)?;
@@ -118,11 +113,11 @@ impl Cell {
         self.devices.release_idle();
         match self.idb.management(medium.id)?.retired_us {
             Some(_) => Ok(done),
-            None => Err(CellError::BadInput(format!(
-                "session {} ended as {}",
-                done.session.get(..8).unwrap_or(&done.session),
-                done.status.replace('_', " ")
-            ))),
+            None => Err(StageRefusal::NotRetired {
+                session: done.session.get(..8).unwrap_or(&done.session).to_owned(),
+                status: done.status.replace('_', " "),
+            }
+            .into()),
         }
     }
 

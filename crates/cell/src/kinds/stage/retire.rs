@@ -17,7 +17,7 @@ use capstan_idb::{Medium, Status, Version};
 use super::source::{Source, Sources};
 use crate::Cell;
 use crate::drives::drive_key::{ByDrive, of_target};
-use crate::error::{CellError, Result, chain};
+use crate::error::{Result, StageRefusal, chain};
 use crate::kinds::copy::staged_on::Target;
 use crate::kinds::copy::{Copied, is_to_copy, lacking};
 use crate::media::libraries::libraries_for;
@@ -95,11 +95,11 @@ impl Cell {
             return Ok(report);
         }
         if let Some(running) = versions.iter().find(|v| v.status == Status::Running) {
-            return Err(CellError::BadInput(format!(
-                "a session that runs writes version {} to medium '{}'; retire it when that is done",
-                running.id.short(),
-                row.label
-            )));
+            return Err(StageRefusal::SessionWrites {
+                version: running.id,
+                label: row.label.clone(),
+            }
+            .into());
         }
         self.retire_by_copy(row, &versions, request, report, started_us, observer, stop)
     }
@@ -140,10 +140,7 @@ impl Cell {
     pub fn media_unretire(&self, name: &str) -> Result<MediumInfo> {
         let row = self.find_medium(name)?;
         if self.idb.management(row.id)?.retired_us.is_none() {
-            return Err(CellError::BadInput(format!(
-                "medium '{}' is not retired; nothing was changed",
-                row.label
-            )));
+            return Err(StageRefusal::NotAmongRetired { label: row.label }.into());
         }
         self.idb.unretire_medium(row.id)?;
         self.medium_info(&row)
@@ -271,11 +268,7 @@ impl Cell {
             (None, None, Some(pool), _) => (Address::Null { rate: None }, Some(pool)),
             (None, None, None, Some(libraries)) => (libraries, None),
             (None, None, None, None) => {
-                return Err(CellError::BadInput(format!(
-                    "medium '{}' holds what must stay, and is in no pool and no library whose other media could take it; name \
-                     where it goes with --to",
-                    row.label
-                )));
+                return Err(StageRefusal::NowhereToGo { label: row.label.clone() }.into());
             }
         };
         // What a set keeps stays as long in the same set.
@@ -308,26 +301,19 @@ impl Cell {
         }
         match lacking_tapes(&self.devices, address).0 {
             None => Ok(()),
-            Some(why) => Err(CellError::BadInput(format!(
-                "medium '{}' cannot be read: {why}; bring it back, or say --no-copy if nothing of it can be had",
-                row.label
-            ))),
+            Some(why) => Err(StageRefusal::Unreadable { label: row.label.clone(), why }.into()),
         }
     }
 
     /// Refuses a medium that cannot be read now, while its copy's is at hand to be written.
     fn refuse_unreadable(&self, row: &Medium) -> Result<()> {
-        let there = self.devices.known(&row.device, self.wanted(row)).map_err(|e| {
-            match e.is_busy() {
-                true => CellError::BadInput(format!(
-                    "medium '{}' cannot be read while another is written: {}; two drives have to be free, or name a place with \
-                     --to that needs none",
-                    row.label,
-                    chain(&e)
-                )),
+        let there =
+            self.devices.known(&row.device, self.wanted(row)).map_err(|e| match e.is_busy() {
+                true => {
+                    StageRefusal::NoSecondDrive { label: row.label.clone(), why: chain(&e) }.into()
+                }
                 false => not_there(self, e, row),
-            }
-        })?;
+            })?;
         self.open_drive_key(there.header())
     }
 

@@ -7,7 +7,7 @@ use capstan_idb::Medium;
 use capstan_medium::{FoundLock, OpenMedium};
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{Result, StageRefusal, chain};
 use crate::media::is_elsewhere;
 
 /// A medium that is staged.
@@ -96,17 +96,12 @@ impl Cell {
         let medium = if explicit { None } else { self.find_medium(text).ok() };
         let (rows, pool) = match (pool, medium) {
             (true, Some(_)) => {
-                return Err(CellError::BadInput(format!(
-                    "'{name}' is the name of a pool and of a medium; write pool:{name}, or the medium's device"
-                )));
+                return Err(StageRefusal::NameAmbiguous { name: name.to_owned() }.into());
             }
             (true, None) => (self.disks_of_pool(name)?, Some(name.to_owned())),
             (false, Some(medium)) => {
                 if self.is_on_tape(medium.id)? {
-                    return Err(CellError::BadInput(format!(
-                        "medium '{}' is a tape: only disk is staged; `capstan copy --medium` copies a tape",
-                        medium.label
-                    )));
+                    return Err(StageRefusal::SourceIsTape { label: medium.label }.into());
                 }
                 if let Ok(there) = self.medium_at_hand(medium.id) {
                     self.refuse_other_cells(there.header(), there.path())?;
@@ -114,9 +109,7 @@ impl Cell {
                 (vec![medium], None)
             }
             (false, None) => {
-                return Err(CellError::BadInput(format!(
-                    "neither a pool nor a medium is called '{name}'; `capstan pool list` and `capstan media list` show them"
-                )));
+                return Err(StageRefusal::UnknownSource { name: name.to_owned() }.into());
             }
         };
         let name = rows.first().filter(|_| pool.is_none()).map_or(name, |m| &m.label).to_owned();
@@ -137,9 +130,7 @@ impl Cell {
             }
         }
         match disks.is_empty() {
-            true => Err(CellError::BadInput(format!(
-                "pool '{pool}' has no medium on a disk of this host, so there is nothing to stage from it"
-            ))),
+            true => Err(StageRefusal::NoDiskInPool { pool: pool.to_owned() }.into()),
             false => Ok(disks),
         }
     }

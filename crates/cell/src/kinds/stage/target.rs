@@ -6,7 +6,7 @@ use capstan_media_agent::write::mirror::Member;
 use super::source::Sources;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, StageRefusal};
 use crate::media::exchanged::Looked;
 use crate::request::StageRequest;
 use crate::supply::Wanted;
@@ -44,9 +44,7 @@ impl Cell {
                 && let Ok(there) = self.devices.medium(&address)
                 && sources.has(there.header().medium)
             {
-                return Err(CellError::BadInput(format!(
-                    "{address} is what is to be staged; name another target"
-                )));
+                return Err(StageRefusal::SourceIsTarget { device: address }.into());
             }
             let choice = Choice { pool: request.pool.clone(), passed: passed.clone(), asks: false };
             match self.open_chosen(&address, &wanted, &choice) {
@@ -71,10 +69,7 @@ impl Cell {
         };
         let id = member.medium.medium;
         if self.idb.management(id)?.damaged_us.is_some() {
-            return Err(CellError::BadInput(format!(
-                "damage was found on medium '{}'; stage to another one",
-                member.medium.label
-            )));
+            return Err(StageRefusal::TargetDamaged { label: member.medium.label.clone() }.into());
         }
         Ok(member)
     }

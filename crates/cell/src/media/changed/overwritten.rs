@@ -12,7 +12,7 @@ use capstan_medium::DeviceError;
 use capstan_medium::tape::TapeError;
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{MediumRefusal, Result, chain};
 use crate::media::changed::ways::{BLANK, ON_IT, OTHERS, PART, other_ways};
 use crate::media::{absent_tape, is_place_here, other_host, recorded, shown};
 
@@ -24,12 +24,13 @@ impl Cell {
         if self.is_place_of(&row, address) || !is_at_hand_elsewhere(self, id, last, address) {
             return Ok(());
         }
-        Err(CellError::BadInput(format!(
-            "{} is in two places, {last} and {}, and was last written in the first; {}",
-            shown(id, &row.label),
-            recorded(address),
-            other_ways(&row, address)
-        )))
+        Err(MediumRefusal::InTwoPlaces {
+            medium: shown(id, &row.label),
+            last: last.clone(),
+            device: recorded(address),
+            ways: other_ways(&row, address),
+        }
+        .into())
     }
 
     /// Refuses a tape whose barcode is that of a medium which is not on it any more, and marks that medium; or corrects what is recorded,

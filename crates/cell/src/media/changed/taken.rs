@@ -9,7 +9,7 @@ use capstan_idb::{IdbError, Medium};
 use capstan_medium::{HeldMedium, OpenMedium};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, MediumRefusal, Result};
 use crate::media::changed::{Lost, NAMED, begun_behind, behind};
 use crate::media::shown;
 use crate::observe::Stop;
@@ -60,12 +60,7 @@ impl Cell {
         if !is_tape || self.idb.bytes_of_places(row.id)?.is_empty() {
             return Ok(());
         }
-        Err(CellError::BadInput(format!(
-            "{} was cut short, and what is written next would be over what is left there; take another one, or give up what it has: \
-             `capstan media recycle '{1}'`, or `capstan media forget '{1}'` when it is gone",
-            shown(row.id, &row.label),
-            row.label
-        )))
+        Err(MediumRefusal::CutShort { medium: shown(row.id, &row.label), label: row.label }.into())
     }
 
     /// Makes the database say what a medium that is imported has, where that is not as it was last written: what is lost of it is

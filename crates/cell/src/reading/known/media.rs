@@ -16,7 +16,7 @@ use capstan_medium::{DeviceError, OpenMedium};
 use parking_lot::Mutex;
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain, plain};
+use crate::error::{CellError, MediumRefusal, Result, chain, plain};
 use crate::media::{at_other_host, lacking_tapes, recall};
 use crate::reading::unread::{not_now, of_way};
 use crate::session::lease::Reading;
@@ -90,9 +90,7 @@ impl OpenMedia<'_> {
             return Ok(medium.clone());
         }
         let row = self.idb.medium(id)?;
-        let row = row.ok_or_else(|| {
-            CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
-        })?;
+        let row = row.ok_or_else(|| MediumRefusal::UnknownId(id))?;
         let address = &row.device;
         let medium = self.cell.open_known(&row, address)?;
         self.cell.open_drive_key(medium.header())?;

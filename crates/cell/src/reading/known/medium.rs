@@ -6,7 +6,7 @@ use capstan_idb::Medium;
 use capstan_medium::{HeldMedium, OpenMedium};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, MediumRefusal, Result};
 use crate::media::exchanged::Looked;
 use crate::reading::known::media::{another, not_there, refuse_exported};
 use crate::session::waited::patiently;
@@ -113,9 +113,7 @@ impl Cell {
 
     /// What is recorded of a medium, and where it lies.
     pub(crate) fn place_of(&self, id: MediumId) -> Result<(Medium, Address)> {
-        let row = self.idb.medium(id)?.ok_or_else(|| {
-            CellError::BadInput(format!("medium {} is not known; import it first", id.short()))
-        })?;
+        let row = self.idb.medium(id)?.ok_or_else(|| MediumRefusal::UnknownId(id))?;
         let address = row.device.clone();
         Ok((row, address))
     }

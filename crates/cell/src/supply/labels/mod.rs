@@ -5,7 +5,7 @@ pub(crate) mod rule;
 use capstan_address::Address;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, PoolRefusal, Result};
 
 /// The longest label, in bytes: it is repeated in every segment's header.
 const LABEL_MAX: usize = 255;
@@ -46,5 +46,5 @@ pub(crate) fn check_text_of_label(label: &str) -> Result<()> {
 }
 
 pub(crate) fn no_label(label: &str, why: &str) -> CellError {
-    CellError::BadInput(format!("{label:?} cannot be a label: {why}; give another one"))
+    PoolRefusal::NoLabel { label: label.to_owned(), why: why.to_owned() }.into()
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::CellError;
+use crate::error::{CellError, PoolRefusal};
 use crate::supply::labels::no_label;
 
 /// The most digits that a number is filled up to.
@@ -29,13 +29,14 @@ pub struct LabelRule {
 }
 
 impl FromStr for LabelRule {
-    type Err = String;
+    type Err = CellError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad = |what: &str| {
-            format!(
-                "'{text}' is no label or rule for labels: {what}; rules have {{barcode}}, {{pool}}, {{n}} and {{n:04}}"
-            )
+    fn from_str(text: &str) -> Result<Self, CellError> {
+        let bad = |why: &str| {
+            CellError::from(PoolRefusal::BadLabelRule {
+                text: text.to_owned(),
+                why: why.to_owned(),
+            })
         };
         let mut parts = Vec::new();
         let mut rest = text;
@@ -125,7 +126,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn label(rule: &str, barcode: Option<&str>, pool: Option<&str>) -> Result<String, String> {
-        let rule: LabelRule = rule.parse()?;
+        let rule: LabelRule = rule.parse().map_err(|e: CellError| e.to_string())?;
         let taken = ["daily-1", "daily-2", "A1-0001"];
         rule.label(barcode, pool, &|label| !taken.contains(&label)).map_err(|e| e.to_string())
     }

@@ -7,11 +7,10 @@ pub(crate) mod queue;
 pub(in crate::supply) mod seat;
 pub(crate) mod usable;
 
-use capstan_engine::message::shell_word;
 use capstan_idb::{Allocation, Pool, RotationSet};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, PoolRefusal, Result};
 use crate::media::{MediumInfo, check_location};
 use crate::supply::labels::rule::LabelRule;
 use crate::supply::pools::usable::unusable;
@@ -37,14 +36,8 @@ impl Cell {
     pub(crate) fn pool(&self, name: &str) -> Result<Pool> {
         self.idb.pool(name)?.ok_or_else(|| {
             let known = self.idb.pools().unwrap_or_default();
-            let known: Vec<_> = known.iter().map(|p| p.name.as_str()).take(10).collect();
-            let known = match known.is_empty() {
-                true => "there is none yet".to_owned(),
-                false => format!("known are {}", known.join(", ")),
-            };
-            CellError::BadInput(format!(
-                "no pool is called '{name}': {known}; `capstan pool create` makes one"
-            ))
+            let known = known.into_iter().map(|p| p.name).take(10).collect();
+            CellError::from(PoolRefusal::UnknownPool { name: name.to_owned(), known })
         })
     }
 
@@ -73,14 +66,10 @@ impl Cell {
         let name = &pool.name;
         let ok = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(ok) {
-            return Err(CellError::BadInput(format!(
-                "{name:?} cannot be a pool's name; give up to {NAME_MAX} letters, digits, dots, dashes"
-            )));
+            return Err(PoolRefusal::NoPoolName { name: name.clone(), most: NAME_MAX }.into());
         }
         if self.idb.pool(name)?.is_some() {
-            return Err(CellError::BadInput(format!(
-                "there is a pool '{name}' already; `capstan pool set` changes it"
-            )));
+            return Err(PoolRefusal::PoolExists { name: name.clone() }.into());
         }
         self.put_pool(pool)
     }
@@ -96,32 +85,24 @@ impl Cell {
 
     fn put_pool(&self, pool: &Pool) -> Result<()> {
         if pool.rotation.iter().any(|n| *n > ROTATION_MAX) {
-            return Err(CellError::BadInput(format!(
-                "a rotation set has at most {ROTATION_MAX} media; give a smaller number"
-            )));
+            return Err(PoolRefusal::SetTooLarge { most: ROTATION_MAX }.into());
         }
         if let Some(free) = &pool.free_pool {
             if *free == pool.name {
-                return Err(CellError::BadInput(format!(
-                    "pool '{free}' cannot draw free media from itself; name another pool"
-                )));
+                return Err(PoolRefusal::DrawsFromItself { pool: free.clone() }.into());
             }
             self.pool(free)?;
         }
         if let Some(rule) = &pool.label_rule {
-            let rule: LabelRule = rule.parse().map_err(CellError::BadInput)?;
+            let rule: LabelRule = rule.parse()?;
             if !rule.tells_apart() {
-                return Err(CellError::BadInput(format!(
-                    "the label '{rule}' would be that of all media of the pool; write a rule with {{barcode}} or {{n}}"
-                )));
+                return Err(PoolRefusal::OneLabelForAll { rule: rule.to_string() }.into());
             }
         }
         if let Some(vault) = &pool.vault {
             check_location(vault)?;
             if vault.trim() != vault || vault.is_empty() {
-                return Err(CellError::BadInput(format!(
-                    "{vault:?} is no vault: it is empty, or begins or ends with a space; name the place, as 'bank, box 7'"
-                )));
+                return Err(PoolRefusal::NoVault { vault: vault.clone() }.into());
             }
         }
         Ok(self.idb.put_pool(pool)?)
@@ -131,18 +112,19 @@ impl Cell {
     pub fn pool_delete(&self, name: &str) -> Result<()> {
         let info = self.pool_show(name)?;
         if !info.media.is_empty() {
-            return Err(CellError::BadInput(format!(
-                "pool '{name}' has {} media; move them to another pool with `capstan media move`",
-                info.media.len()
-            )));
+            return Err(PoolRefusal::PoolHasMedia {
+                name: name.to_owned(),
+                media: info.media.len(),
+            }
+            .into());
         }
         let pools = self.idb.pools()?;
         if let Some(other) = pools.iter().find(|p| p.free_pool.as_deref() == Some(name)) {
-            return Err(CellError::BadInput(format!(
-                "pool '{}' draws free media from '{name}'; `capstan pool set {} --no-free-pool` ends that",
-                other.name,
-                shell_word(&other.name)
-            )));
+            return Err(PoolRefusal::PoolDrawnFrom {
+                name: name.to_owned(),
+                other: other.name.clone(),
+            }
+            .into());
         }
         self.forget_had_all(name)?;
         Ok(self.idb.delete_pool(name)?)

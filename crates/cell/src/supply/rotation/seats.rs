@@ -11,7 +11,7 @@ use capstan_format::id::MediumId;
 use capstan_idb::{Pool, RotationSet};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{PoolRefusal, Result};
 use crate::media::MediumInfo;
 use crate::request::Turn;
 use crate::supply::pools::seat::has_seat;
@@ -149,24 +149,23 @@ impl Cell {
 
     /// Refuses to copy to a set: it keeps nightly backups by when they were written, and a copy has the date of its original.
     /// `what` is done there, as in \"what is staged\".
-    pub fn refuse_sets(&self, pool: Option<&str>, device: &Address, what: &str) -> Result<()> {
-        let away =
-            "would go before its time; name a pool without rotation, a library or a directory";
+    pub fn refuse_sets(
+        &self,
+        pool: Option<&str>,
+        device: &Address,
+        what: &'static str,
+    ) -> Result<()> {
         if let Some(name) = pool {
             // Of one that is not known others say so.
             return match self.rotating()?.contains_key(name) {
-                true => Err(CellError::BadInput(format!(
-                    "pool '{name}' has rotation sets, which keep nightly backups: what is {what} there {away}"
-                ))),
+                true => Err(PoolRefusal::PoolRotates { pool: name.to_owned(), what }.into()),
                 false => Ok(()),
             };
         }
         let Some(id) = self.medium_named(device) else { return Ok(()) };
         let Some((pool, set)) = self.set_of_medium(id)? else { return Ok(()) };
         let label = self.idb.medium(id)?.map_or_else(|| id.short(), |m| m.label);
-        Err(CellError::BadInput(format!(
-            "medium '{label}' is of the {set} set of pool '{pool}', which keeps nightly backups: what is {what} there {away}"
-        )))
+        Err(PoolRefusal::MediumRotates { label, set: set.to_string(), pool, what }.into())
     }
 
     /// The pool and the rotation set of a medium, where the pool has that set.

@@ -17,7 +17,7 @@ use capstan_medium::{DeviceError, HeldMedium};
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, SupplyRefusal};
 use crate::media::libraries::is_of;
 use crate::media::{BLOCK_SIZE, MediumState, label_of, lacking_tapes};
 use crate::observe::Silent;
@@ -56,9 +56,7 @@ impl Cell {
         passed: &[PassedOver],
     ) -> Result<Opened> {
         if Address::Array(array.clone()).tapes().iter().any(|tape| tape.spool.is_some()) {
-            return Err(CellError::BadInput(format!(
-                "{array} has a spool, and members of arrays have none; leave it out"
-            )));
+            return Err(SupplyRefusal::ArrayWithSpool { array: array.clone() }.into());
         }
         drives::check(&self.devices, array)?;
         let mut unfit = Unfit::default();
@@ -112,7 +110,7 @@ impl Cell {
             let label = opened.0.medium.label.clone();
             drop(opened);
             self.passed_lost(&label, &member, &why);
-            return Err(CellError::BadInput(format!("{member}: {why}")));
+            return Err(SupplyRefusal::MemberFailed { member, why }.into());
         }
         trial.keep();
         Ok(opened)
@@ -225,7 +223,7 @@ impl Cell {
     /// Refuses a tape that cannot become a member of a new array. Returns the medium, or member of an array, that is given up with it.
     fn holds_nothing(&self, candidate: &Candidate, tape: &TapeAddress) -> Result<Option<MediumId>> {
         if let Some(why) = &candidate.why_not {
-            return Err(CellError::BadInput(why.clone()));
+            return Err(SupplyRefusal::TapeNotFree { why: why.clone() }.into());
         }
         let Some((medium, state)) = candidate.known else {
             return match self.devices.refuse_used(tape) {
@@ -237,17 +235,16 @@ impl Cell {
                 unused => Ok(unused.map(|()| None)?),
             };
         };
-        let holds = |what: &str| Err(CellError::BadInput(what.to_owned()));
         if state != MediumState::Free {
-            return holds("it holds backups");
+            return Err(SupplyRefusal::TapeHoldsBackups.into());
         }
         let nobody = || Err(std::io::ErrorKind::NotFound.into());
         let address = Address::Tape(tape.clone());
         let device = self.judged(&address, self.devices.writable(&address, nobody, None)?)?;
         match device.medium().header().medium == medium {
-            false => holds("another medium is in its place"),
+            false => Err(SupplyRefusal::AnotherTape.into()),
             true if !device.medium().segments()?.is_empty() => {
-                holds("it holds what is not recorded")
+                Err(SupplyRefusal::TapeHoldsUnrecorded.into())
             }
             true => Ok(Some(medium)),
         }

@@ -10,7 +10,7 @@ use capstan_medium::tape::TapeError;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, Result, SupplyRefusal, chain};
 use crate::media::shown;
 use crate::request::Turn;
 use crate::supply::pools::queue::{OUT_OF_REACH, Queue};
@@ -57,14 +57,15 @@ impl Cell {
                     Ok(opened) => return Ok(opened),
                     Err(e) => refused(e),
                 },
-                Ok(Some(why)) => {
-                    let text = format!(
-                        "{name}: {why}; put in {}, and run it again on a terminal or with CAPSTAN_TAPE_WAIT to be asked \
-                         for it",
-                        choice.wanted()
-                    );
-                    Refused::Other(CellError::BadInput(text), why)
-                }
+                Ok(Some(why)) => Refused::Other(
+                    SupplyRefusal::UnfitTapeInDrive {
+                        drive: name.clone(),
+                        why: why.clone(),
+                        wanted: choice.wanted(),
+                    }
+                    .into(),
+                    why,
+                ),
                 Err(e) => refused(e),
             };
             if let Refused::Other(..) = refused
@@ -266,7 +267,8 @@ impl Lacks {
 /// What an error of opening to write means for who puts in tapes.
 fn refused(error: CellError) -> Refused<CellError> {
     let why = match &error {
-        CellError::BadInput(why) | CellError::Changed(why) => why.clone(),
+        e if e.refusal().is_some() => e.to_string(),
+        CellError::Changed(why) => why.clone(),
         CellError::Away { text, .. } => text.clone(),
         CellError::Device(e) => match e {
             e if matches!(e.of_tape(), Some(TapeError::NoTape { .. })) => {

@@ -25,7 +25,7 @@ use capstan_medium::tape::{Held, Media};
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, Result, SupplyRefusal, chain};
 use crate::media::exchanged::Looked;
 use crate::media::libraries::is_of;
 use crate::media::{MediumInfo, MediumState, WriteFailure};
@@ -410,10 +410,7 @@ impl Cell {
             (None, Some(library)) => {
                 self.open_chosen(library, wanted, &Choice { asks: true, ..Choice::but(passed) })
             }
-            (None, None) => Err(CellError::BadInput(format!(
-                "medium '{}' takes no more; name a library or a pool instead, that the session can go on on another",
-                old.label
-            ))),
+            (None, None) => Err(SupplyRefusal::TakesNoMore { label: old.label.clone() }.into()),
         };
         if let Some(old) = self.device_of_medium(old.medium) {
             self.devices.done_writing(&old);

@@ -6,7 +6,7 @@ use globset::GlobBuilder;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, PoolRefusal, Result, SupplyRefusal, chain};
 use crate::media::MediumInfo;
 use crate::media::libraries::libraries_of;
 use crate::supply::init::Initialise;
@@ -163,20 +163,18 @@ impl Cell {
         each: &mut dyn FnMut(&str, &Made),
     ) -> Result<u64> {
         if library.tape.is_some() || self.devices.is_by_hand(library)? {
-            return Err(CellError::BadInput(format!(
-                "{library} is one tape, or a drive that stands alone; --barcodes is for the tapes of a library"
-            )));
+            return Err(SupplyRefusal::OneTape { library: library.to_string() }.into());
         }
-        let pattern = GlobBuilder::new(barcodes).build().map_err(|e| {
-            CellError::BadInput(format!("'{barcodes}' is no pattern for barcodes: {}", e.kind()))
-        })?;
+        let pattern =
+            GlobBuilder::new(barcodes).build().map_err(|e| SupplyRefusal::BadBarcodePattern {
+                pattern: barcodes.to_owned(),
+                why: e.kind().to_string(),
+            })?;
         let pattern = pattern.compile_matcher();
         if let Some(rule) = &wanted.label
             && !rule.tells_apart()
         {
-            return Err(CellError::BadInput(format!(
-                "the label '{rule}' would be that of several media; write a rule with {{barcode}} or {{n}}"
-            )));
+            return Err(PoolRefusal::OneLabelForSeveral { rule: rule.to_string() }.into());
         }
         if let Some(pool) = &wanted.pool {
             self.pool(pool)?;
@@ -202,9 +200,11 @@ impl Cell {
             each(barcode, &made);
         }
         match matched {
-            0 => Err(CellError::BadInput(format!(
-                "no tape of {library} has a barcode like '{barcodes}'; `capstan library inventory` lists them"
-            ))),
+            0 => Err(SupplyRefusal::NoSuchBarcode {
+                library: library.to_string(),
+                pattern: barcodes.to_owned(),
+            }
+            .into()),
             _ => Ok(failed),
         }
     }
@@ -265,8 +265,7 @@ impl Cell {
     ) -> Result<String> {
         let of_pool = wanted.pool.as_deref().map(|pool| self.pool(pool)).transpose()?;
         let of_pool = of_pool.and_then(|pool| pool.label_rule);
-        let of_pool: Option<LabelRule> =
-            of_pool.map(|rule| rule.parse()).transpose().map_err(CellError::BadInput)?;
+        let of_pool: Option<LabelRule> = of_pool.map(|rule| rule.parse()).transpose()?;
         let Some(rule) = wanted.label.as_ref().or(of_pool.as_ref()) else {
             return self.new_label(address);
         };

@@ -19,7 +19,7 @@ use capstan_medium::OpenMedium;
 
 use self::members::since_known;
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{Result, UpkeepRefusal, chain};
 use crate::observe::{Observer, Progress, Stop};
 use crate::session::SessionLog;
 use crate::versions::missing::{MissingSegment, too_few_members};
@@ -249,11 +249,11 @@ impl Cell {
         let there = enough(opened, &held(opened)?);
         match self.missing_on(medium, &recorded, &there)? {
             missing if missing.is_empty() => Ok(()),
-            missing => Err(CellError::BadInput(format!(
-                "no member of {} can be written anew: {}, then do it again",
-                opened.address,
-                too_few_members(&missing)
-            ))),
+            missing => Err(UpkeepRefusal::TooFewMembers {
+                array: opened.address.clone(),
+                missing: too_few_members(&missing),
+            }
+            .into()),
         }
     }
 
@@ -264,9 +264,7 @@ impl Cell {
         };
         match named {
             Address::Array(array) => Ok(array),
-            other => Err(CellError::BadInput(format!(
-                "{other} is no array; name one by its label or as rait5:DEVICE,DEVICE,DEVICE"
-            ))),
+            other => Err(UpkeepRefusal::NoArray { device: other }.into()),
         }
     }
 
@@ -387,17 +385,15 @@ fn place_of(array: &ArrayAddress, name: &str) -> Result<usize> {
     let is_it = |m: &Address| Some(whole(m)) == named || m.to_string() == name || is_barcode(m);
     // Tapes of two libraries may have the same barcode.
     if array.members.iter().filter(|m| is_barcode(m)).count() > 1 {
-        return Err(CellError::BadInput(format!(
-            "'{name}' is the barcode of several members of {array}; name one of its devices, or its number from 1 to {}",
-            array.members.len()
-        )));
+        return Err(UpkeepRefusal::BarcodeAmbiguous {
+            name: name.to_owned(),
+            array: array.clone(),
+        }
+        .into());
     }
     let found = array.members.iter().position(is_it);
     found.ok_or_else(|| {
-        CellError::BadInput(format!(
-            "'{name}' is not a member of {array}; name one of its devices, or its number from 1 to {}",
-            array.members.len()
-        ))
+        UpkeepRefusal::ArrayHasNoSuchMember { name: name.to_owned(), array: array.clone() }.into()
     })
 }
 

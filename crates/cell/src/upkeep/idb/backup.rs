@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use crate::Cell;
 use crate::drives::attached::Content;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, IdbRefusal, Result, chain};
 use crate::keys::keyring;
 use crate::report::{Report, ReportError};
 use crate::session::{SessionLog, now_us};
@@ -72,11 +72,9 @@ impl Cell {
         if let Some(ring) = self.recovery_ring()?
             && !replace
         {
-            return Err(CellError::BadInput(format!(
-                "the internal database has a recovery key already ({}); `capstan idb recovery-key --replace` makes \
-                 another for later backups, those that are written keep needing the first",
-                ring.active()?.id()
-            )));
+            return Err(
+                IdbRefusal::RecoveryKeyExists { key: ring.active()?.id().to_string() }.into()
+            );
         }
         let now = now_us() / 1_000_000;
         let (code, ring) = keyring::with_randomness(&self.entropy, |rng| {
@@ -205,7 +203,9 @@ impl Cell {
             Ok((keys, record))
         })?;
         let json = |e: serde_json::Error| {
-            CellError::BadInput(format!("a wrapped key is no JSON: {e}; make a new recovery key"))
+            CellError::from(IdbRefusal::RecoveryKeyUnusable {
+                why: format!("a wrapped key is no JSON: {e}"),
+            })
         };
         let head = IdbBackupHead {
             format: 1,
@@ -227,6 +227,6 @@ impl Cell {
         let files: Vec<(&str, &[u8])> =
             files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
         seal_idb_backup(&head, &keys.contents, &files)
-            .map_err(|e| CellError::BadInput(format!("{e}; make a new recovery key")))
+            .map_err(|e| IdbRefusal::RecoveryKeyUnusable { why: e.to_string() }.into())
     }
 }

@@ -9,7 +9,7 @@ use capstan_format::idb_backup::{IdbManifest, open_idb_backup, read_idb_head};
 use capstan_format::keys::KeyRecord;
 use capstan_medium::OpenMedium;
 
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, IdbRefusal, Result, chain};
 use crate::keys::keyring::{self, Secrets};
 use crate::session::SessionLog;
 
@@ -79,7 +79,7 @@ pub(super) fn newest(all: &[Found], recovery: &Secrets, log: &SessionLog<'_>) ->
             }
         }
     }
-    Err(failed.unwrap_or_else(|| CellError::BadInput("no backup can be read".to_owned())))
+    Err(failed.unwrap_or_else(|| IdbRefusal::NoReadableBackup.into()))
 }
 
 impl Found {

@@ -12,7 +12,7 @@ use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::OpenMedium;
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, Damage, Result, chain};
 use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
 use crate::request::VersionName;
@@ -52,9 +52,7 @@ fn own_places(view: &VersionView<'_>, place: &SegmentPlace) -> Result<Vec<Segmen
     if !opened.is_empty() {
         return Ok(opened);
     }
-    Err(failed.unwrap_or_else(|| {
-        CellError::BadInput(format!("segment {} lies on no known medium", place.segment.short()))
-    }))
+    Err(failed.unwrap_or_else(|| CellError::from(Damage::SegmentOnNoMedium(place.segment))))
 }
 
 impl Cell {
@@ -101,10 +99,7 @@ impl Cell {
                     .collect();
                 let open = |place: &SegmentPlace| {
                     let (_, number) = place.media.first().ok_or_else(|| {
-                        CellError::BadInput(format!(
-                            "segment {} has no place",
-                            place.segment.short()
-                        ))
+                        CellError::from(Damage::SegmentWithoutPlace(place.segment))
                     })?;
                     Ok(vec![SegmentReader::open(&there, *number)?])
                 };
@@ -155,9 +150,7 @@ impl Cell {
         }
         if self.has_catalog(segment)? {
             let why = failed.map(|e| format!(" ({})", chain(&e))).unwrap_or_default();
-            return Err(CellError::BadInput(format!(
-                "its catalog cannot be read there{why}; the one that the database has is whole, and stays"
-            )));
+            return Err(Damage::CatalogUnreadable { why }.into());
         }
         let mut best = None;
         for reader in readers {
@@ -169,12 +162,11 @@ impl Cell {
         }
         match (best, failed) {
             // Rows that lack would be taken for files that never were.
-            (Some((_, reader)), _) => Err(CellError::BadInput(format!(
-                "{} has not all of its names any more; verify the medium",
-                reader.path()
-            ))),
+            (Some((_, reader)), _) => {
+                Err(Damage::NamesLost { path: reader.path().to_owned() }.into())
+            }
             (None, Some(e)) => Err(e),
-            (None, None) => Err(CellError::BadInput("it has no place".to_owned())),
+            (None, None) => Err(Damage::NoPlace.into()),
         }
     }
 
@@ -186,10 +178,5 @@ impl Cell {
 }
 
 fn made_anew(contents: &Contents, reader: &SegmentReader) -> Result<Vec<u8>> {
-    rebuild(contents).ok_or_else(|| {
-        CellError::BadInput(format!(
-            "{} has neither begin nor end; verify the medium",
-            reader.path()
-        ))
-    })
+    rebuild(contents).ok_or_else(|| Damage::NoBeginOrEnd { path: reader.path().to_owned() }.into())
 }

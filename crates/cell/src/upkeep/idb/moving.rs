@@ -5,7 +5,7 @@ use std::path::Path;
 use capstan_engine::entropy::Entropy;
 use capstan_idb::{Idb, Moved};
 
-use crate::error::{CellError, Result};
+use crate::error::{CellError, IdbRefusal, Result};
 use crate::media::identity;
 use crate::session::presence::end_dead_sessions;
 
@@ -14,9 +14,7 @@ pub fn move_database(home: &Path) -> Result<Moved> {
     let idb = Idb::open_to_move(home)?;
     end_dead_sessions(&idb)?;
     if idb.has_running_session()? {
-        return Err(CellError::BadInput(
-            "a session is running and has the tables in use; move them when it is done".to_owned(),
-        ));
+        return Err(IdbRefusal::SessionRuns.into());
     }
     // By its cell it is known again on the server.
     let entropy = Entropy::system().map_err(CellError::io("open", "/dev/urandom"))?;

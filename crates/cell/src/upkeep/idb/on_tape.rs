@@ -6,6 +6,7 @@ use capstan_address::Address;
 use capstan_devices::host::DeviceHost;
 use capstan_devices::rait::find::{FoundTape, arrays_of};
 use capstan_engine::message::Code;
+use capstan_engine::problem::Explain;
 use capstan_format::attachment::AttachmentKind;
 use capstan_format::id::CellId;
 use capstan_medium::{DeviceError, OpenMedium};
@@ -13,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::found::{Found, Opened, Place, newest};
 use crate::drives::drive_key::open_with;
-use crate::error::{CellError, Result, chain};
+use crate::error::{IdbRefusal, Result, chain};
 use crate::keys::keyring::Secrets;
 use crate::media::libraries::libraries_of;
 use crate::session::{SessionLog, rfc3339};
@@ -79,11 +80,7 @@ impl Tapes {
             Err(e) if !e.is_of_keys() => {
                 let all = self.look(usize::MAX, secrets, log)?;
                 match all.is_empty() {
-                    true => Err(CellError::BadInput(format!(
-                        "no backup of an internal database is on {}; name the device of another session, or `capstan \
-                         import` the tapes",
-                        self.named
-                    ))),
+                    true => Err(IdbRefusal::NoBackupOn { device: self.named.to_string() }.into()),
                     false => newest(&all, recovery, log),
                 }
             }
@@ -167,7 +164,9 @@ impl Tapes {
                         return Ok(());
                     }
                     // It is not the code of the backup that is asked for.
-                    Err(e) if e.is_of_keys() => return Err(CellError::BadInput(chain(&e))),
+                    Err(e) if e.is_of_keys() => {
+                        return Err(IdbRefusal::TapeSealed(e.problem()).into());
+                    }
                     opened => opened?,
                 }
                 backups_on(&medium, depth)

@@ -3,7 +3,7 @@
 use capstan_engine::message::Code;
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, Damage, Result, chain};
 use crate::session::{SessionLog, now_us};
 
 /// The setting with the time at which the pages and indexes were found whole.
@@ -51,12 +51,12 @@ impl Cell {
             1 => String::new(),
             n => format!(" (and {} more)", n - 1),
         };
-        Err(CellError::BadInput(format!(
-            "the internal database {} is damaged: {}{more}; check the disk, put the home aside and bring the database back with `capstan \
-             idb recover MEDIUM`, or with `capstan import MEDIUM`",
-            self.idb.place(),
-            first.replace('\n', " ")
-        )))
+        Err(Damage::DatabaseDamaged {
+            place: self.idb.place().to_string(),
+            first: first.replace('\n', " "),
+            more,
+        }
+        .into())
     }
 
     /// Whether the pages were found whole within a day, by a clock that did not jump.

@@ -19,7 +19,7 @@ use super::backup::{DATABASE_FILE, RECOVERY_FILE};
 use super::found::{Files, Found, Opened, Place, UnreadBackup, newest};
 use super::on_tape::Tapes;
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, IdbRefusal, Result, chain};
 use crate::keys::keyring::{self, Secrets};
 use crate::observe::{Observer, Stop};
 use crate::report::Report;
@@ -100,13 +100,12 @@ pub fn recover(
     }
     let cell = Cell::open_begun(home, secrets, agents)?.with_devices(devices.clone());
     if has_tables && cell.id != manifest.cell {
-        return Err(CellError::BadInput(format!(
-            "a recovery into {} was begun from a backup of cell {}, and this one is of cell {}; name a medium of the first, or \
-             another home",
-            home.display(),
-            cell.id.short(),
-            manifest.cell.short()
-        )));
+        return Err(IdbRefusal::AnotherCell {
+            home: home.to_owned(),
+            begun: cell.id,
+            found: manifest.cell,
+        }
+        .into());
     }
     Begun::hold(home, &cell, has_tables)?;
     if !has_tables {
@@ -176,12 +175,12 @@ impl Begun {
     }
 
     fn of_another(&self, home: &Path, from: &str) -> CellError {
-        CellError::BadInput(format!(
-            "a recovery of {} from the backup {} was begun, and the newest one there is {from}; name the device of the first, or \
-             another home",
-            home.display(),
-            self.from
-        ))
+        IdbRefusal::AnotherBackup {
+            home: home.to_owned(),
+            begun: self.from.clone(),
+            found: from.to_owned(),
+        }
+        .into()
     }
 
     /// Notes where the recovery begins; of one that goes on it looks whether the home was used since: then it is no recovery's.
@@ -196,13 +195,13 @@ impl Begun {
         // The recovery itself brings back older sessions, which media have and its backup of the database has not.
         match since.find(|s| s.kind != "import" && s.started_us >= begun.at_us) {
             None => Ok(()),
-            Some(used) => Err(CellError::BadInput(format!(
-                "{} was used since a recovery into it was cut short ({} {}); remove {}, then import the media that lack with `capstan import`",
-                home.display(),
-                used.kind,
-                used.id.short(),
-                home.join(BEGUN).display(),
-            ))),
+            Some(used) => Err(IdbRefusal::UsedSince {
+                home: home.to_owned(),
+                kind: used.kind.clone(),
+                session: used.id.short(),
+                mark: home.join(BEGUN),
+            }
+            .into()),
         }
     }
 }
@@ -215,12 +214,7 @@ pub fn refuse_half_recovered(home: &Path) -> Result<()> {
     let Some(mark) = marks.into_iter().find(|mark| mark.symlink_metadata().is_ok()) else {
         return Ok(());
     };
-    Err(CellError::BadInput(format!(
-        "a recovery into {} was begun and is not done; give the same `capstan idb recover` again, which goes on with it. To go \
-         without, remove {}, and `capstan import` each medium: what media do not say is lost then (pools, protection, sessions)",
-        home.display(),
-        mark.display()
-    )))
+    Err(IdbRefusal::HalfRecovered { home: home.to_owned(), mark: mark.clone() }.into())
 }
 
 /// Where a file of a home is written before it takes its name.
@@ -247,10 +241,7 @@ fn in_directory(device: &Address) -> Result<Vec<Found>> {
     let places = device.directories();
     let has_one = |dir: &&PathBuf| idb_backups(dir).is_ok_and(|names| !names.is_empty());
     let Some(dir) = places.iter().find(has_one).or(places.first()) else {
-        return Err(CellError::BadInput(
-            "only directories, and tapes that are in no array, keep backups of a database; name one that holds a medium"
-                .to_owned(),
-        ));
+        return Err(IdbRefusal::KeepsNoBackups.into());
     };
     let found = |name: String| {
         let path = dir.join(&name);
@@ -259,11 +250,7 @@ fn in_directory(device: &Address) -> Result<Vec<Found>> {
     };
     let names = idb_backups(dir)?;
     if names.is_empty() {
-        return Err(CellError::BadInput(format!(
-            "no backup of an internal database is in {}; name the device of another session, or `capstan import` the \
-             media one by one",
-            dir.display()
-        )));
+        return Err(IdbRefusal::NoBackupIn(dir.clone()).into());
     }
     Ok(names.into_iter().map(found).collect())
 }
@@ -283,9 +270,7 @@ fn put_files(home: &Path, files: &Files, from: &str) -> Result<()> {
         put_file(home, wanted, bytes)?;
     }
     if !home.join(DATABASE_FILE).exists() {
-        return Err(CellError::BadInput(
-            "the backup has no tables in it; try the device of another session".to_owned(),
-        ));
+        return Err(IdbRefusal::NoTables.into());
     }
     Ok(())
 }
@@ -325,7 +310,7 @@ impl Cell {
             if let Some(to) = self.exported(medium.id)?
                 && !self.lies_in_slots(medium)
             {
-                return Err(CellError::BadInput(to));
+                return Err(IdbRefusal::Exported(to).into());
             }
             self.open_medium(medium)?;
             self.import(&medium.device, observer, stop)

@@ -10,7 +10,7 @@ use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, UpkeepRefusal};
 use crate::media::owner::refuse_other;
 use crate::media::{MediumInfo, is_place_here, shown};
 use crate::observe::{Observer, Stop};
@@ -30,10 +30,7 @@ impl Cell {
         self.known_medium(what)?;
         let address: Address = what.parse()?;
         if !matches!(address, Address::File(_)) {
-            return Err(CellError::BadInput(format!(
-                "only a directory gets a new identity, and {address} is none; copy what it holds to another tape or array with \
-                 `capstan copy --medium`, and recycle it"
-            )));
+            return Err(UpkeepRefusal::NoDirectory { device: address }.into());
         }
         let there = self.devices.medium(&address)?;
         let old = there.header().clone();
@@ -45,10 +42,11 @@ impl Cell {
             && here
             && self.difference(&address, &there)?.is_none()
         {
-            return Err(CellError::BadInput(format!(
-                "{address} holds {} as it was last written; name the other directory that has its identity",
-                shown(row.id, &row.label)
-            )));
+            return Err(UpkeepRefusal::TheOriginal {
+                device: address,
+                medium: shown(row.id, &row.label),
+            }
+            .into());
         }
         if !unencrypted {
             self.refuse_open(&there, &address)?;

@@ -7,7 +7,7 @@ use capstan_idb::Medium;
 use capstan_medium::DeviceError;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Result, TapeKnown, UpkeepRefusal};
 use crate::media::{at_other_host, is_elsewhere, shown};
 use crate::observe::Silent;
 use crate::session::SessionLog;
@@ -49,9 +49,7 @@ impl Cell {
         let tape = match tape.parse() {
             Ok(Address::Tape(tape)) => tape,
             _ => {
-                return Err(CellError::BadInput(format!(
-                    "'{tape}' is no tape; name a library and a tape in it, as vtape:DIR?tape=BARCODE, or a drive that stands alone"
-                )));
+                return Err(UpkeepRefusal::NoTape { name: tape.to_owned() }.into());
             }
         };
         let on_it = match patiently(&self.devices, || Ok(self.devices.member(&tape)?)) {
@@ -99,21 +97,17 @@ impl Cell {
             if is_it || is_member || was_here {
                 let label = &medium.label;
                 let management = self.idb.management(medium.id)?;
-                let way = match management.changed_us {
-                    _ if management.is_other_cells() => format!(
-                        "it belongs to another cell: `capstan media forget '{label}'` forgets it here, then this command erases it"
-                    ),
-                    Some(_) => format!(
-                        "`capstan media recycle '{label}' --foreign` or `capstan media forget '{label}'` gives up what that held"
-                    ),
-                    None => format!(
-                        "`capstan media erase '{label}'` erases it, `capstan media retire '{label}'` gives up one that is destroyed"
-                    ),
+                let known = match management.changed_us {
+                    _ if management.is_other_cells() => TapeKnown::OfAnotherCell,
+                    Some(_) => TapeKnown::Gone,
+                    None => TapeKnown::There,
                 };
-                return Err(CellError::BadInput(format!(
-                    "the tape is of {}, which the database knows; {way}",
-                    shown(medium.id, label)
-                )));
+                return Err(UpkeepRefusal::TapeOfMedium {
+                    medium: shown(medium.id, label),
+                    label: label.clone(),
+                    known,
+                }
+                .into());
             }
         }
         Ok(())
@@ -181,10 +175,11 @@ impl Cell {
         if let (true, Some(problem)) =
             (matches!(device, Writable::Array(_)), device.medium().problems().first())
         {
-            return Err(CellError::BadInput(format!(
-                "{} cannot be erased: {problem}; what the member has would stay",
-                shown(medium.id, &medium.label)
-            )));
+            return Err(UpkeepRefusal::MemberNotErased {
+                medium: shown(medium.id, &medium.label),
+                why: problem.clone(),
+            }
+            .into());
         }
         // A writer that was killed may have left more than is recorded.
         self.record_unknown(device.medium(), &SessionLog::new(&Silent))?;

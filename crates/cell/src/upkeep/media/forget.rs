@@ -8,7 +8,7 @@ use capstan_format::id::{MediumId, VersionId};
 use capstan_idb::{Claim, Medium, torn};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{Result, UpkeepRefusal};
 use crate::media::hosts::look_here;
 use crate::media::shown;
 use crate::session::now_us;
@@ -49,10 +49,7 @@ impl Cell {
                      copies that, as far as it can be read; or take it out of there, then this command gives that up"
                 ),
             };
-            return Err(CellError::BadInput(format!(
-                "{called} is in {}, and one that is at hand is not forgotten; {way}",
-                medium.device
-            )));
+            return Err(UpkeepRefusal::AtHand { medium: called, device: medium.device, way }.into());
         }
         self.forget_lost(medium)
     }
@@ -77,10 +74,10 @@ impl Cell {
             if let Some(version) = self.idb.version(id)?
                 && self.idb.is_in_use(version.object)?
             {
-                return Err(CellError::BadInput(format!(
-                    "a session that runs uses what {} holds; forget it when that is done",
-                    shown(medium.id, &medium.label)
-                )));
+                return Err(UpkeepRefusal::InUseBySession {
+                    medium: shown(medium.id, &medium.label),
+                }
+                .into());
             }
         }
         let lost_before: HashSet<VersionId> =

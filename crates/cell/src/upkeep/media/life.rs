@@ -9,7 +9,7 @@ use capstan_idb::{Medium, RotationSet, Status, Version};
 use capstan_medium::{DeviceError, FoundLock, OpenMedium};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, PoolRefusal, Result, UpkeepRefusal};
 use crate::media::{MediumInfo, WriteFailure, check_location, shown};
 use crate::session::now_us;
 use crate::session::waited::patiently;
@@ -78,11 +78,12 @@ fn refuse_lock(medium: &OpenMedium, lock: &FoundLock, now_us: i64) -> Result<()>
         FoundLock::Whole(lock) => until_text(lock.until_us),
         FoundLock::Damaged(_) => "without end, as its lock is damaged".to_owned(),
     };
-    Err(CellError::BadInput(format!(
-        "medium '{}' holds version {}, which is locked {until}; give it up after that",
-        medium.header().label,
-        lock.version().short()
-    )))
+    Err(UpkeepRefusal::HoldsLocked {
+        label: medium.header().label.clone(),
+        version: lock.version(),
+        until,
+    }
+    .into())
 }
 
 impl Cell {
@@ -124,10 +125,11 @@ impl Cell {
         if let Some(name) = pool {
             let pool = self.pool(name)?;
             if let Some(set) = set.filter(|set| pool.size_of(*set) == 0) {
-                return Err(CellError::BadInput(format!(
-                    "pool '{name}' has no {set} set; `capstan pool set {} --rotation {set}=N` gives it one",
-                    shell_word(name)
-                )));
+                return Err(PoolRefusal::PoolHasNoSuchSet {
+                    pool: name.to_owned(),
+                    set: set.to_string(),
+                }
+                .into());
             }
         }
         self.leaves_set(medium.id)?;
@@ -185,7 +187,12 @@ impl Cell {
     }
 
     /// Refuses to give up what no prune would remove, unless that is meant; `command` is what says so.
-    pub(crate) fn refuse_last(&self, medium: &Medium, give_up: bool, command: &str) -> Result<()> {
+    pub(crate) fn refuse_last(
+        &self,
+        medium: &Medium,
+        give_up: bool,
+        command: &'static str,
+    ) -> Result<()> {
         let info = self.medium_info(medium)?;
         if give_up || info.held.is_none() {
             return Ok(());
@@ -197,13 +204,13 @@ impl Cell {
         let names = held.iter().take(NAMED).map(of).collect::<Result<Vec<_>>>()?;
         let more = held.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        Err(CellError::BadInput(format!(
-            "{} holds what no prune would remove: {}{more}; back up these objects to another medium first, or give it up with \
-             `capstan media {command} {} --give-up`",
-            shown(medium.id, &medium.label),
-            names.join(", "),
-            shell_word(&medium.label)
-        )))
+        Err(UpkeepRefusal::HoldsKept {
+            medium: shown(medium.id, &medium.label),
+            label: medium.label.clone(),
+            versions: names.join(", ") + &more,
+            command,
+        }
+        .into())
     }
 
     /// Forgets all that a medium holds which is held: `may_go` has the last word. On the medium it is left as it is.
@@ -266,47 +273,40 @@ impl Cell {
         let called = shown(medium.id, &medium.label);
         let address = &medium.device;
         let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = &address else {
-            return Err(CellError::BadInput(format!(
-                "{called} is no tape of a library; what is in another place is removed by hand, and `capstan media forget '{}'` \
-                 gives up what it held",
-                medium.label
-            )));
+            return Err(UpkeepRefusal::NoLibraryTape { medium: called, label: medium.label }.into());
         };
         let management = self.idb.management(medium.id)?;
         if management.is_other_cells() {
-            return Err(CellError::BadInput(format!(
-                "{called} belongs to another cell, so nothing is removed from its tape; `capstan media forget '{}'` forgets it here",
-                medium.label
-            )));
+            return Err(UpkeepRefusal::OfAnotherCell { medium: called, label: medium.label }.into());
         }
         self.refuse_retired(medium.id, &medium.label)?;
         // What cannot be read as ours may be ours and damaged: a lock holds it all the same.
         let believed_us = self.believed_us()?;
         for id in self.idb.versions_on_medium(medium.id)? {
             if let Some(until) = self.idb.keeping(id)?.lock_at(believed_us) {
-                return Err(CellError::BadInput(format!(
-                    "{called} held {}, which is locked {}; `capstan media forget '{}'` gives it up and leaves the tape as it is",
-                    self.name_of_version(id)?,
-                    until_text(until),
-                    medium.label
-                )));
+                return Err(UpkeepRefusal::HeldLocked {
+                    medium: called,
+                    label: medium.label,
+                    version: self.name_of_version(id)?,
+                    until: until_text(until),
+                }
+                .into());
             }
         }
         // A tape that has another medium is none to erase.
         match patiently(&self.devices, || Ok(self.devices.member(tape)?)) {
             Ok(there) if there.header().medium == medium.id => {
-                return Err(CellError::BadInput(format!(
-                    "{called} is on its tape; leave --foreign out"
-                )));
+                return Err(UpkeepRefusal::OnItsTape { medium: called }.into());
             }
             Ok(there) => {
                 let header = there.header();
                 self.refuse_overwritten(address, Ok(header))?;
-                return Err(CellError::BadInput(format!(
-                    "{} is on that tape; `capstan media forget '{}'` gives up what {called} held",
-                    shown(header.medium, &header.label),
-                    medium.label
-                )));
+                return Err(UpkeepRefusal::AnotherOnTape {
+                    found: shown(header.medium, &header.label),
+                    medium: called,
+                    label: medium.label,
+                }
+                .into());
             }
             Err(CellError::Device(e)) if e.is_no_medium() => {}
             Err(e) => return Err(e),
@@ -351,12 +351,12 @@ impl Cell {
             }
         }
         let way = unended.map(|name| way_of_unended(&name)).unwrap_or_default();
-        Err(CellError::BadInput(format!(
-            "{} holds what must stay: {}{more}; it can be given up when their protection has ended and nothing builds on \
-             them{way}",
-            shown(info.medium.id, &info.medium.label),
-            names.join(", ")
-        )))
+        Err(UpkeepRefusal::HoldsProtected {
+            medium: shown(info.medium.id, &info.medium.label),
+            versions: names.join(", ") + &more,
+            way_of_unended: way,
+        }
+        .into())
     }
 
     /// A version by its object and session, as it is typed.

@@ -6,12 +6,12 @@ use std::collections::{HashMap, HashSet};
 use capstan_address::LibraryName;
 use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::{Merged, chain};
-use capstan_engine::message::{Code, shell_word};
+use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SessionId, VersionId};
 use capstan_idb::{Object, Status, Version};
 
 use crate::Cell;
-use crate::error::{self, CellError, Result};
+use crate::error::{self, BackupRefusal, Result};
 use crate::keys::names_key;
 use crate::kinds::backup::base::resume::Cursor;
 use crate::reading::version::VersionView;
@@ -165,7 +165,7 @@ impl Cell {
     /// Opens the version that a backup is to build on; the inner error says why it cannot be built on.
     fn open_if_whole(&self, base: &Version) -> Result<Result<Based<'_>>> {
         Ok(match self.lost_of(base.id)? {
-            Some(why) => Err(CellError::BadInput(format!("the last version is not whole: {why}"))),
+            Some(why) => Err(BackupRefusal::BaseNotWhole { why }.into()),
             None => self.open_base(base),
         })
     }
@@ -386,25 +386,21 @@ impl Cell {
                 Ok(self.idb.medium(medium)?.map_or_else(|| medium.short(), |m| m.label))
             };
             let why = if damage.places.contains(&(medium, segment)) {
-                format!("some of it was found damaged on medium '{}'", label()?)
+                BackupRefusal::BasePartDamaged { label: label()? }
             } else if of.damaged_us.is_some()
                 && !damage.named.contains(&medium)
                 && self.is_on_tape(medium)?
             {
-                let label = label()?;
-                format!(
-                    "medium '{label}' was found damaged; `capstan verify --medium {}` says whether it still is",
-                    shell_word(&label)
-                )
+                BackupRefusal::BaseMediumDamaged { label: label()? }
             } else if of.changed_us.is_some() && self.is_on_tape(medium)? {
-                let what = of.changed_why.unwrap_or_default();
-                format!("medium '{}' is not as it was last written: {what}", label()?)
+                let why = of.changed_why.unwrap_or_default();
+                BackupRefusal::BaseMediumChanged { label: label()?, why }
             } else {
                 return Ok(());
             };
             why_not = why_not.or(Some(why));
         }
-        why_not.map_or(Ok(()), |why| Err(CellError::BadInput(why)))
+        why_not.map_or(Ok(()), |why| Err(why.into()))
     }
 }
 

@@ -10,7 +10,7 @@ use capstan_format::id::MediumId;
 use capstan_idb::LogLevel;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{BackupRefusal, CellError, Result};
 use crate::media::exported;
 use crate::reading::version::VersionView;
 
@@ -85,9 +85,6 @@ impl Cell {
             }
         }
         let (named, imports) = (named.join(", "), imports.join(" and "));
-        Ok(CellError::BadInput(format!(
-            "names in it are missing or damaged in this home, and lie on media that are away: {named}; once these are fetched, {imports} \
-             brings the names back"
-        )))
+        Ok(BackupRefusal::NamesAway { media: named, imports }.into())
     }
 }

@@ -7,7 +7,7 @@ use capstan_medium::DeviceError;
 use capstan_medium::tape::TapeError;
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{BackupRefusal, CellError, Result, chain};
 use crate::media::libraries::libraries_of;
 use crate::request::BackupRequest;
 use crate::session::SessionLog;
@@ -62,8 +62,8 @@ impl Cell {
             };
             match taken {
                 Ok(()) => written.push(address),
-                Err(CellError::BadInput(why)) => {
-                    away.push(AwayMirror { address, why, on_purpose: false });
+                Err(e) if e.refusal().is_some() => {
+                    away.push(AwayMirror { address, why: e.to_string(), on_purpose: false });
                 }
                 Err(e) => return Err(e),
             }
@@ -84,7 +84,10 @@ impl Cell {
             if !e.is_busy() && self.idb.media()?.iter().any(is_there) {
                 // What would help a library that was never there does not help here.
                 let why = chain(&DeviceError::from(e));
-                return Err(CellError::BadInput(why.split("; ").next().unwrap_or_default().into()));
+                return Err(BackupRefusal::LibraryAway(
+                    why.split("; ").next().unwrap_or_default().into(),
+                )
+                .into());
             }
         }
         Ok(())

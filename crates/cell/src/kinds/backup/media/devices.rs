@@ -9,7 +9,7 @@ use super::lost::{say_lost, say_not_begun};
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::drives::robots::Booked;
-use crate::error::{CellError, Result, chain};
+use crate::error::{BackupRefusal, CellError, Result, chain};
 use crate::observe::Observer;
 use crate::request::BackupRequest;
 use crate::session::SessionLog;
@@ -178,9 +178,7 @@ impl Cell {
         member.goes_on = is_of_pool || address.names_no_medium();
         let id = member.medium.medium;
         match begun.members.iter().any(|m| m.medium.medium == id) {
-            true => Err(CellError::BadInput(format!(
-                "{address} holds the medium that is written already; name another as its mirror"
-            ))),
+            true => Err(BackupRefusal::WrittenAlready { device: address.clone() }.into()),
             false => Ok(member),
         }
     }

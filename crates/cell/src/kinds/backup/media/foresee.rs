@@ -8,7 +8,7 @@ use capstan_medium::DeviceError;
 use capstan_mounts::whole;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{BackupRefusal, Result};
 use crate::kinds::backup::media::away::is_unavailable;
 use crate::media::absent_tape;
 use crate::request::BackupRequest;
@@ -53,9 +53,7 @@ impl Cell {
         for tape in address.tapes() {
             self.devices.library(&tape.library).map_err(DeviceError::from)?;
             if let Some(why) = absent_tape(&self.devices, &tape) {
-                return Err(CellError::BadInput(format!(
-                    "{tape} cannot be written: {why}; `capstan library status` shows what is there"
-                )));
+                return Err(BackupRefusal::TapeAbsent { tape: tape.to_string(), why }.into());
             }
         }
         let size = match address {
@@ -81,9 +79,7 @@ fn refuse_same_place(devices: &[&Address]) -> Result<()> {
         let tapes = address.tapes().into_iter().filter(has_barcode);
         for place in paths.chain(tapes.map(|tape| tape.recorded().to_string())) {
             if !known.insert(place.clone()) {
-                return Err(CellError::BadInput(format!(
-                    "{place} would be written twice, which makes no copy; name another place as the mirror"
-                )));
+                return Err(BackupRefusal::PlaceTwice { place }.into());
             }
         }
     }

@@ -6,7 +6,7 @@ use capstan_media_agent::write::mirror::Member;
 use capstan_medium::HeldMedium;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{BackupRefusal, CellError, Result};
 use crate::media::libraries::{is_of, libraries_of};
 use crate::observe::{Observer, Silent};
 use crate::session::waited::is_ours;
@@ -135,10 +135,7 @@ impl Cell {
             }
             // Their tapes are changed by hand, which nobody is asked for.
             _ if address.names_no_medium() && !choice.passed.is_empty() => {
-                Err(CellError::BadInput(format!(
-                    "the tapes of {address} are full or failed, and a session does not change tapes of an array in drives that \
-                     stand alone; put blank ones into all of them and run it again with --resume"
-                )))
+                Err(BackupRefusal::ArrayByHandFull { array: address.clone() }.into())
             }
             _ => self.open_named(address, wanted, hold, observer),
         }
@@ -149,14 +146,14 @@ impl Cell {
         let known = self.idb.media().unwrap_or_default();
         let of_these = |m: &&Medium| is_of(&m.device, array);
         let named = known.iter().filter(of_these).max_by_key(|m| m.created_us);
-        let without = named.map_or(String::new(), |m| {
-            format!(", or name the tapes of an array that can do without it: {}", m.device)
-        });
         // What would help a library that was never there does not help here.
         let why = crate::error::chain(why);
         let why = why.split("; ").next().unwrap_or_default();
-        CellError::BadInput(format!(
-            "no tapes can be chosen for {array}: {why}; bring the library back{without}"
-        ))
+        BackupRefusal::NoTapesForArray {
+            array: array.clone(),
+            why: why.to_owned(),
+            without: named.map(|m| m.device.clone()),
+        }
+        .into()
     }
 }

@@ -22,7 +22,7 @@ use capstan_port::disk::DiskAgent;
 use capstan_port::disk::backup::{Counting, ReadyBackup};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{BackupRefusal, Result};
 use crate::kinds::backup::base::resume::Cursor;
 use crate::kinds::backup::handed_over::HandedOver;
 use crate::kinds::backup::job::{Ending, Job};
@@ -151,9 +151,7 @@ impl Cell {
             member.follows.clone_from(&before);
         }
         let first = members.first().map(|m| m.medium.clone());
-        first.ok_or_else(|| {
-            CellError::BadInput("there is no device to write to; name one".to_owned())
-        })
+        first.ok_or_else(|| BackupRefusal::NoDevice.into())
     }
 
     /// What records the commits of jobs.

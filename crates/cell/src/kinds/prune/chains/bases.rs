@@ -15,7 +15,7 @@ use super::outlook::{Outlook, Room};
 use super::room::needed_for;
 use super::site::Site;
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, PruneRefusal, Result, chain};
 use crate::kinds::consolidate::{Consolidated, Weight, weigh};
 use crate::kinds::prune::chains::hindered::Hinder;
 use crate::kinds::prune::chains::plan::{Base, Bases, Lack, Plan, Planned};
@@ -268,15 +268,15 @@ impl Cell {
             left.push((report.session.clone(), segments, bytes));
             self.idb.expire(now_us(), &[], |_| (vec![version], ()))?;
             let why = report.errors.last().map(|e| e.error.clone());
-            return Err(CellError::BadInput(why.unwrap_or(report.status)));
+            return Err(PruneRefusal::NotConsolidated { why: why.unwrap_or(report.status) }.into());
         }
         // A backup may have built on it meanwhile.
         self.refuse_without_referred(base.id, version)?;
         if !self.idb.rebase_unread(base.id, version, Some(now_us()))? {
-            return Err(CellError::BadInput(format!(
-                "the full that session {} made of it was given up meanwhile, or a session of the object runs; prune again",
-                report.session.get(..8).unwrap_or_default()
-            )));
+            return Err(PruneRefusal::FullGivenUp {
+                session: report.session.get(..8).unwrap_or_default().to_owned(),
+            }
+            .into());
         }
         plan.of.takes_bytes = report.bytes_written;
         plan.of.by = Some(report.session);

@@ -13,7 +13,7 @@ use capstan_idb::{Medium, PruneRow, Status};
 use super::plan::{Lack, Plan};
 use super::room::{needed_for, room_at};
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{PruneRefusal, Result, chain};
 use crate::kinds::consolidate::To;
 use crate::media::{LEAST_SPACE, free_bytes, is_elsewhere};
 use crate::observe::{Observer, Stop};
@@ -190,9 +190,10 @@ impl Cell {
             let copied = self.copy(&request, observer, stop).and_then(|report| {
                 match report.status == Status::Completed.as_str() {
                     true => Ok(()),
-                    false => Err(CellError::BadInput(
-                        report.errors.last().map_or(report.status, |e| e.error.clone()),
-                    )),
+                    false => Err(PruneRefusal::NotCopied {
+                        why: report.errors.last().map_or(report.status, |e| e.error.clone()),
+                    }
+                    .into()),
                 }
             });
             if let Err(e) = copied {

@@ -7,7 +7,7 @@ use capstan_catalog::places::SegmentPlace;
 use capstan_format::id::{MediumId, VersionId};
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, Damage, PruneRefusal, Result, chain};
 use crate::kinds::consolidate::refuse_lacking;
 use crate::media::is_elsewhere;
 use crate::reading::version::VersionView;
@@ -80,9 +80,7 @@ impl Cell {
         for segment in &mut places {
             segment.keep(&|medium| sound.contains(&medium));
             if segment.places().is_empty() {
-                return Err(refused.unwrap_or_else(|| {
-                    CellError::BadInput("some of it is on no medium".to_owned())
-                }));
+                return Err(refused.unwrap_or_else(|| Damage::PartOnNoMedium.into()));
             }
             view.require(segment)?;
         }
@@ -95,7 +93,7 @@ impl Cell {
         self.add_keys(&mut view, false)?;
         let sessions = self.idb.sessions_of_version(full)?;
         let Some(last) = sessions.last() else {
-            return Err(CellError::BadInput("no session of it is known".to_owned()));
+            return Err(Damage::NoSession.into());
         };
         refuse_lacking(&view, last)?;
         match place {
@@ -113,7 +111,7 @@ impl Cell {
         may_be_others: bool,
     ) -> Result<()> {
         let Some(row) = self.idb.medium(id)? else {
-            return Err(CellError::BadInput(format!("medium {} is not known", id.short())));
+            return Err(PruneRefusal::MediumUnknown { medium: id.short() }.into());
         };
         let management = self.idb.management(id)?;
         let faults = [
@@ -125,7 +123,7 @@ impl Cell {
             (is_elsewhere(self, &row), "is at another host"),
         ];
         if let Some((_, fault)) = faults.iter().find(|(is_so, _)| *is_so) {
-            return Err(CellError::BadInput(format!("medium '{}' {fault}", row.label)));
+            return Err(PruneRefusal::MediumUnsound { label: row.label, fault }.into());
         }
         // Nobody loads a tape for it.
         if !may_be_others && !view.media.is_sequential(id)? {

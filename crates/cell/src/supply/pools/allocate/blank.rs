@@ -33,9 +33,10 @@ impl Cell {
         }
         self.take_scratch(&pool, set, ask.by_drive, only_ask).map_err(|none| match none {
             CellError::InUse(none) => CellError::InUse(format!("{}; {none}", chain(&why))),
-            CellError::NoMedium(none) | CellError::NoTape(none) | CellError::BadInput(none) => {
+            CellError::NoMedium(none) | CellError::NoTape(none) => {
                 CellError::NoMedium(format!("{}; {none}", chain(&why)))
             }
+            e if e.refusal().is_some() => CellError::NoMedium(format!("{}; {e}", chain(&why))),
             other => other,
         })
     }

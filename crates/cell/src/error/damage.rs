@@ -1,0 +1,86 @@
+//! What was backed up and is damaged, incomplete or nowhere to be found.
+
+use capstan_catalog::CatalogError;
+use capstan_engine::problem::Explain;
+use capstan_format::id::SegmentId;
+
+/// Why something of a version, a medium or a catalog cannot be had. The exit code is that of bad input, as another medium may have it.
+#[derive(Debug, thiserror::Error)]
+pub enum Damage {
+    /// A catalog, or what a version builds on, cannot be had.
+    #[error("{0}")]
+    Catalog(Box<CatalogError>),
+    /// The pages of the internal database are damaged.
+    #[error("the internal database {place} is damaged: {first}{more}")]
+    DatabaseDamaged {
+        /// The database.
+        place: String,
+        /// The first damage.
+        first: String,
+        /// How many more there are, in words.
+        more: String,
+    },
+    /// A segment is on no medium that is known.
+    #[error("segment {} lies on no known medium", .0.short())]
+    SegmentOnNoMedium(SegmentId),
+    /// A segment has no place on the medium from which catalogs are loaded.
+    #[error("segment {} has no place", .0.short())]
+    SegmentWithoutPlace(SegmentId),
+    /// A catalog that was to be loaded cannot be read on its medium.
+    #[error("its catalog cannot be read there{why}")]
+    CatalogUnreadable {
+        /// Why not, in brackets.
+        why: String,
+    },
+    /// Names of a segment cannot be read any more.
+    #[error("{path} has not all of its names any more")]
+    NamesLost {
+        /// The segment's file.
+        path: String,
+    },
+    /// A segment that is to be read has no place.
+    #[error("it has no place")]
+    NoPlace,
+    /// Nothing says what a segment holds.
+    #[error("{path} has neither begin nor end")]
+    NoBeginOrEnd {
+        /// The segment's file.
+        path: String,
+    },
+    /// Nothing says of which object a stream is.
+    #[error("a stream has no name")]
+    NoName,
+    /// The name of an object is damaged.
+    #[error("an object's name cannot be read")]
+    NameUnreadable,
+    /// A part of a version is on no medium.
+    #[error("some of it is on no medium")]
+    PartOnNoMedium,
+    /// A version is of no session that is known.
+    #[error("no session of it is known")]
+    NoSession,
+}
+
+impl Explain for Damage {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Catalog(_)
+            | Self::SegmentOnNoMedium(_)
+            | Self::SegmentWithoutPlace(_)
+            | Self::NoPlace
+            | Self::NoName
+            | Self::NameUnreadable
+            | Self::PartOnNoMedium
+            | Self::NoSession => return None,
+            Self::DatabaseDamaged { .. } => {
+                "check the disk, put the home aside and bring the database back with `capstan idb recover MEDIUM`, or with `capstan import \
+                 MEDIUM`"
+                    .to_owned()
+            }
+            Self::CatalogUnreadable { .. } => {
+                "the one that the database has is whole, and stays".to_owned()
+            }
+            Self::NamesLost { .. } | Self::NoBeginOrEnd { .. } => "verify the medium".to_owned(),
+        })
+    }
+}

@@ -231,10 +231,10 @@ mod tests {
 
     #[test]
     fn hints_have_a_line_of_their_own() {
-        let f = Failure::from(CellError::BadInput("no object 'x'; see `capstan sessions`".into()));
+        let f = Failure::from(CellError::Changed("no object 'x'; see `capstan sessions`".into()));
         assert_eq!((f.code, f.error.as_str()), (BAD_INPUT, "no object 'x'"));
         assert_eq!(f.hint.as_deref(), Some("see `capstan sessions`"));
-        let f = Failure::from(CellError::BadInput("no such path: /a; b".into()));
+        let f = Failure::from(CellError::Changed("no such path: /a; b".into()));
         assert_eq!((f.error.as_str(), f.hint), ("no such path: /a; b", None));
     }
 

@@ -10,7 +10,9 @@ use capstan_engine::message::Listener;
 use capstan_mounts::MountTables;
 use capstan_port::disk::DiskAgent;
 use capstan_port::disk::backup::{JobError, ReadyBackup};
-use capstan_port::disk::check::{CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven};
+use capstan_port::disk::check::{
+    CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven, ScratchError,
+};
 use capstan_wire::backup::{BackupJob, Trees};
 use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
 use capstan_wire::probe::{Probe, Work};
@@ -82,7 +84,7 @@ impl DiskAgent for LocalDiskAgent {
         compare(job, frames, (listener, stop), rows)
     }
 
-    fn make_scratch(&self, asked: &ScratchAsked) -> Result<Vec<u8>, String> {
+    fn make_scratch(&self, asked: &ScratchAsked) -> Result<Vec<u8>, ScratchError> {
         scratch::make(asked)
     }
 

@@ -1,6 +1,7 @@
 //! Why a session cannot begin or go on, with what to do about it.
 //!
-//! What a room refuses is an enum of its own in a file of its own. Its text is the sentence; what to do stands apart.
+//! What a room refuses is an enum of its own in a file of its own, and all of them together are [`Refusal`]. Its text is the sentence; what
+//! to do stands apart.
 
 mod damage;
 mod drives;
@@ -10,6 +11,7 @@ mod media;
 mod names;
 mod pools;
 mod queries;
+mod refusal;
 mod session;
 mod supply;
 mod upkeep;
@@ -28,16 +30,19 @@ use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::write::error::WriteError;
 use capstan_medium::DeviceError;
 use capstan_medium::tape::TapeError;
-use capstan_select::BadPattern;
 
 pub use damage::Damage;
 pub use drives::DriveRefusal;
 pub use keys::KeyRefusal;
-pub use kinds::{BackupRefusal, ImportRefusal, PruneRefusal, RepairRefusal, StageRefusal};
+pub use kinds::{
+    BackupRefusal, CompareRefusal, ConsolidateRefusal, CopyRefusal, DrillRefusal, ImportRefusal,
+    PruneRefusal, RepairRefusal, RestoreRefusal, StageRefusal,
+};
 pub use media::MediumRefusal;
 pub use names::NameRefusal;
 pub use pools::PoolRefusal;
 pub use queries::{PathLead, QueryRefusal};
+pub use refusal::Refusal;
 pub use session::SessionRefusal;
 pub use supply::SupplyRefusal;
 pub use upkeep::{IdbRefusal, LockRefusal, TapeKnown, UpkeepRefusal};
@@ -46,66 +51,12 @@ pub use versions::{KnownObjects, VersionRefusal};
 /// Why a command of the cell failed as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum CellError {
-    /// What was asked for cannot be done as asked; nothing was written.
-    #[error("{0}")]
-    BadInput(String),
-    /// A backup that is not made as it was asked for.
+    /// What was asked for is refused as it was asked for; nothing was written.
     #[error("{}", .0.problem())]
-    Backup(#[from] BackupRefusal),
-    /// What was backed up and is damaged, incomplete or nowhere to be found.
+    Refused(Box<Refusal>),
+    /// What was backed up is damaged, incomplete or nowhere to be found.
     #[error("{}", .0.problem())]
-    Damage(#[from] Damage),
-    /// What drives and libraries are not asked for.
-    #[error("{}", .0.problem())]
-    Drive(#[from] DriveRefusal),
-    /// What is not done without the right keys.
-    #[error("{}", .0.problem())]
-    KeyRefused(#[from] KeyRefusal),
-    /// The internal database, which is left as it is.
-    #[error("{}", .0.problem())]
-    IdbRefused(#[from] IdbRefusal),
-    /// What is not imported.
-    #[error("{}", .0.problem())]
-    Import(#[from] ImportRefusal),
-    /// A version that is not locked.
-    #[error("{}", .0.problem())]
-    Lock(#[from] LockRefusal),
-    /// A medium that is not there, or not to be written, read or given up.
-    #[error("{}", .0.problem())]
-    Medium(#[from] MediumRefusal),
-    /// A name or text that is not taken.
-    #[error("{}", .0.problem())]
-    Name(#[from] NameRefusal),
-    /// A pattern that is not written as patterns are.
-    #[error(transparent)]
-    Pattern(#[from] BadPattern),
-    /// A pool or label that is not as it was asked for.
-    #[error("{}", .0.problem())]
-    Pool(#[from] PoolRefusal),
-    /// What a prune leaves as it is.
-    #[error("{}", .0.problem())]
-    Prune(#[from] PruneRefusal),
-    /// A question that has no answer.
-    #[error("{}", .0.problem())]
-    Query(#[from] QueryRefusal),
-    /// A medium that is not repaired.
-    #[error("{}", .0.problem())]
-    Repair(#[from] RepairRefusal),
-    /// What is left alone while others use it.
-    #[error("{}", .0.problem())]
-    Session(#[from] SessionRefusal),
-    /// A medium that is not staged or retired.
-    #[error("{}", .0.problem())]
-    Stage(#[from] StageRefusal),
-    /// A medium that is not made or chosen as it was asked for.
-    #[error("{}", .0.problem())]
-    Supply(#[from] SupplyRefusal),
-    /// A medium that stays as it is.
-    #[error("{}", .0.problem())]
-    Upkeep(#[from] UpkeepRefusal),
-    /// An object or version that is not there, or not as it is wanted.
-    #[error("{}", .0.problem())]
-    Version(#[from] VersionRefusal),
+    Damage(Box<Damage>),
     /// A medium is not as it was last written; nothing was written to it.
     #[error("{0}")]
     Changed(String),
@@ -194,6 +145,18 @@ pub enum CellError {
     TargetFull(String),
 }
 
+impl<T: Into<Refusal>> From<T> for CellError {
+    fn from(refusal: T) -> Self {
+        Self::Refused(Box::new(refusal.into()))
+    }
+}
+
+impl From<Damage> for CellError {
+    fn from(damage: Damage) -> Self {
+        Self::Damage(Box::new(damage))
+    }
+}
+
 impl From<CatalogError> for CellError {
     fn from(e: CatalogError) -> Self {
         match e {
@@ -211,7 +174,7 @@ impl From<CatalogError> for CellError {
             | CatalogError::NotWritable { .. }
             | CatalogError::InNeither { .. }
             | CatalogError::NoBeginOrEnd
-            | CatalogError::NotJson { .. } => Self::Damage(Damage::Catalog(Box::new(e))),
+            | CatalogError::NotJson { .. } => Damage::Catalog(e).into(),
         }
     }
 }
@@ -220,39 +183,22 @@ impl CellError {
     /// What is refused as it was asked for, or what was to be read and is damaged; `None` where something failed.
     pub(crate) fn refusal(&self) -> Option<&dyn Explain> {
         match self {
-            Self::Backup(of) => Some(of),
-            Self::Damage(of) => Some(of),
-            Self::Import(of) => Some(of),
-            Self::Pattern(of) => Some(of),
-            Self::Prune(of) => Some(of),
-            Self::Repair(of) => Some(of),
-            Self::Stage(of) => Some(of),
-            Self::Drive(of) => Some(of),
-            Self::IdbRefused(of) => Some(of),
-            Self::Lock(of) => Some(of),
-            Self::Medium(of) => Some(of),
-            Self::Pool(of) => Some(of),
-            Self::Supply(of) => Some(of),
-            Self::Upkeep(of) => Some(of),
-            Self::KeyRefused(of) => Some(of),
-            Self::Name(of) => Some(of),
-            Self::Query(of) => Some(of),
-            Self::Session(of) => Some(of),
-            Self::Version(of) => Some(of),
+            Self::Refused(of) => Some(&**of),
+            Self::Damage(of) => Some(&**of),
             _ => None,
         }
     }
 
     /// Whether it was asked for what cannot be done as it was asked for.
     pub fn is_bad_input(&self) -> bool {
-        self.refusal().is_some() && !matches!(self, Self::Damage(_))
+        matches!(self, Self::Refused(_))
     }
 
     /// The exit code: 2 for bad input, 1 for all else.
     pub fn exit_code(&self) -> u8 {
         match self {
-            e if e.refusal().is_some() => 2,
-            Self::BadInput(_)
+            Self::Refused(_)
+            | Self::Damage(_)
             | Self::Changed(_)
             | Self::Exchanged(_)
             | Self::NoMedium(_)

@@ -100,11 +100,11 @@ impl Secrets {
     /// began the process knows where their values are: secrets do not stay in its environment.
     pub fn from_variables(get: &dyn Fn(&str) -> Option<Zeroizing<Vec<u8>>>) -> Result<Self> {
         let get = |name: &str| get(name).filter(|value| !value.is_empty());
-        let text = |name: &str| {
+        let text = |name: &str| -> Result<Option<Zeroizing<String>>> {
             let Some(value) = get(name) else { return Ok(None) };
             match std::str::from_utf8(&value) {
                 Ok(text) => Ok(Some(Zeroizing::new(text.to_owned()))),
-                Err(_) => Err(KeyRefusal::NotUtf8 { variable: name.to_owned() }),
+                Err(_) => Err(KeyRefusal::NotUtf8 { variable: name.to_owned() }.into()),
             }
         };
         let path = get(ENV_KEY_FILE).map(|path| PathBuf::from(OsStr::from_bytes(&path)));

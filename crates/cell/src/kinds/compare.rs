@@ -18,7 +18,7 @@ use capstan_wire::backup::Rules;
 use capstan_wire::check::CompareJob;
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, CompareRefusal, Result, chain};
 use crate::observe::{Observer, Stop};
 use crate::queries::leads::clean;
 use crate::reading::away::files::AwayFiles;
@@ -48,10 +48,10 @@ impl Cell {
         backed_up: Option<&Selected>,
     ) -> Result<Vec<Vec<u8>>> {
         match backed_up {
-            Some(s) if s.paths.is_empty() => Err(CellError::BadInput(format!(
-                "'{}' came from standard input or a command: there is nothing in the file system to compare it with",
-                request.version.name
-            ))),
+            Some(s) if s.paths.is_empty() => {
+                Err(CompareRefusal::NothingToCompareWith { name: request.version.name.clone() }
+                    .into())
+            }
             Some(s) => Ok(s.paths.iter().map(|p| clean(p.as_bytes())).collect()),
             None => guessed_roots(self.live_rows(&request.version)?),
         }
@@ -150,7 +150,7 @@ impl Cell {
 impl From<CheckError> for CellError {
     fn from(e: CheckError) -> Self {
         match e {
-            CheckError::Pattern(_) => Self::BadInput(e.to_string()),
+            CheckError::Pattern(e) => e.into(),
             CheckError::NoThread(e) => Self::NoThread(e),
             CheckError::Open { path, source } => Self::Io { action: "open", path, source },
             CheckError::Rows => Self::Unfinished(e.to_string()),
@@ -162,10 +162,7 @@ impl From<CheckError> for CellError {
 fn refuse_met_nowhere(missing: &[Vec<u8>]) -> Result<()> {
     match missing.first() {
         None => Ok(()),
-        Some(path) => Err(CellError::BadInput(format!(
-            "/{} is neither in this version nor in the trees it was made of; `capstan ls` shows what is",
-            path_text(path)
-        ))),
+        Some(path) => Err(CompareRefusal::PathOnNeitherSide { path: path.clone() }.into()),
     }
 }
 

@@ -19,8 +19,6 @@ use crate::error::{CellError, MediumRefusal, Result};
 
 /// What every home has that was used.
 const HOME_HAS: &str = "catalogs";
-/// How somebody says that a place gets a new medium on purpose.
-
 impl Cell {
     /// Refuses to make a medium where nothing is now and another one was, or where a disk is not mounted, unless that is asked
     /// for. Who finds a medium there, or anything else, says so himself. Nothing is touched.

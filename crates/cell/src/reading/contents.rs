@@ -15,7 +15,7 @@ use capstan_port::disk::contents::Piece;
 use capstan_stream::contents::{Bytes, Contents, ContentsKeys};
 use capstan_wire::keys::{SecretKey, SessionKey};
 
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Damage, Result};
 use crate::reading::away::data::AwayData;
 use crate::reading::version::VersionView;
 
@@ -152,9 +152,7 @@ impl FilePieces {
                     add(end, offset + len - end, None);
                 }
                 _ => {
-                    return Err(CellError::BadInput(
-                        "its contents are stored in a way that needs a newer capstan".to_owned(),
-                    ));
+                    return Err(Damage::NewerContents.into());
                 }
             }
             offset += len;

@@ -7,31 +7,24 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use capstan_engine::message::plain;
+use capstan_port::disk::check::ScratchError;
 use capstan_wire::check::ScratchAsked;
 
 /// Makes it.
-pub(crate) fn make(asked: &ScratchAsked) -> Result<Vec<u8>, String> {
+pub(crate) fn make(asked: &ScratchAsked) -> Result<Vec<u8>, ScratchError> {
     let parent = Path::new(OsStr::from_bytes(&asked.parent));
-    let refused = |e: io::Error| {
-        format!(
-            "cannot restore into {}: {}; name a directory in which you may write with --scratch",
-            parent.display(),
-            plain(&e)
-        )
-    };
+    let dir = parent.display().to_string();
+    let refused = |e: io::Error| ScratchError::NotWritable { dir: dir.clone(), why: plain(&e) };
     let parent = std::fs::canonicalize(parent).map_err(refused)?;
     if let Ok(stat) = rustix::fs::statvfs(&parent)
         && stat.f_bavail.saturating_mul(stat.f_frsize) < asked.bytes
     {
-        return Err(format!(
-            "{} has no room for the sample of {} MB; take a smaller --sample, or another place with --scratch",
-            parent.display(),
-            asked.bytes.div_ceil(1_000_000)
-        ));
+        let (dir, megabytes) = (parent.display().to_string(), asked.bytes.div_ceil(1_000_000));
+        return Err(ScratchError::NoRoom { dir, megabytes });
     }
-    let dir = parent.join(&asked.name);
-    std::fs::DirBuilder::new().mode(0o700).create(&dir).map_err(refused)?;
-    Ok(dir.into_os_string().into_vec())
+    let made = parent.join(&asked.name);
+    std::fs::DirBuilder::new().mode(0o700).create(&made).map_err(refused)?;
+    Ok(made.into_os_string().into_vec())
 }
 
 /// Removes it, with all that is in it.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use capstan_engine::frames::Lack;
+use capstan_engine::problem::Explain;
 use capstan_engine::threads::NoThread;
 use capstan_format::acl::AclNames;
 use capstan_format::entry::Entry;
@@ -45,6 +46,40 @@ pub enum CheckError {
         #[source]
         source: std::io::Error,
     },
+}
+
+/// Why no scratch directory is made. Its text is the sentence, without what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScratchError {
+    /// Nothing can be made there.
+    #[error("cannot restore into {dir}: {why}")]
+    NotWritable {
+        /// The directory in which it was to be.
+        dir: String,
+        /// Why not.
+        why: String,
+    },
+    /// There is too little room.
+    #[error("{dir} has no room for the sample of {megabytes} MB")]
+    NoRoom {
+        /// The directory in which it was to be.
+        dir: String,
+        /// What the sample takes.
+        megabytes: u64,
+    },
+}
+
+impl Explain for ScratchError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NotWritable { .. } => {
+                "name a directory in which you may write with --scratch".to_owned()
+            }
+            Self::NoRoom { .. } => {
+                "take a smaller --sample, or another place with --scratch".to_owned()
+            }
+        })
+    }
 }
 
 impl From<RowsBroken> for CheckError {

@@ -21,7 +21,7 @@ use capstan_wire::probe::{Probe, Work};
 use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound};
 
 use self::backup::{JobError, ReadyBackup};
-use self::check::{CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven};
+use self::check::{CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven, ScratchError};
 
 /// A disk agent.
 pub trait DiskAgent: Send + Sync {
@@ -56,8 +56,8 @@ pub trait DiskAgent: Send + Sync {
         rows: &mut dyn Inquiry<ComparedRow, Met>,
     ) -> Result<(), CheckError>;
 
-    /// Makes a scratch directory, and gives its path. An error is a sentence.
-    fn make_scratch(&self, asked: &ScratchAsked) -> Result<Vec<u8>, String>;
+    /// Makes a scratch directory, and gives its path.
+    fn make_scratch(&self, asked: &ScratchAsked) -> Result<Vec<u8>, ScratchError>;
 
     /// Removes a scratch directory with all that is in it.
     fn remove_scratch(&self, path: &[u8]);

@@ -120,8 +120,8 @@ pub enum BackupRefusal {
         why: String,
     },
     /// What is to be said of a stream cannot be written as JSON.
-    #[error("a label is not JSON: {0}")]
-    LabelNotJson(serde_json::Error),
+    #[error("{0}")]
+    LabelNotJson(String),
 }
 
 impl Explain for BackupRefusal {

@@ -144,7 +144,7 @@ impl From<OptionsError> for CellError {
     fn from(e: OptionsError) -> Self {
         match e {
             OptionsError::Key(e) => e.into(),
-            e @ OptionsError::Label(_) => Self::BadInput(e.to_string()),
+            e @ OptionsError::Label(_) => BackupRefusal::LabelNotJson(e.to_string()).into(),
         }
     }
 }

@@ -11,7 +11,7 @@ use capstan_select::Patterns;
 use capstan_wire::backup::{MountedLast, ReadOptions, Rules, Trees};
 use capstan_wire::source::{BadPath, Named};
 
-use crate::error::{BackupRefusal, Result};
+use crate::error::{BackupRefusal, CellError, Result, SupplyRefusal};
 use crate::kinds::backup::roots::{inner, outermost};
 use crate::report::Selected;
 use crate::request::{BackupRequest, Compression, Level, Source};

@@ -37,7 +37,7 @@ pub(crate) use self::weigh::{Weight, weigh};
 pub(crate) use self::whole::refuse_lacking;
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
-use crate::error::{CellError, Result, chain};
+use crate::error::{ConsolidateRefusal, Result, chain};
 use crate::kinds::backup::joined;
 use crate::kinds::copy::lacking;
 use crate::media::refuse_new_medium_of;
@@ -73,10 +73,7 @@ impl Cell {
         };
         let name = request.version.name.clone();
         if source.base.is_none() {
-            return Err(CellError::BadInput(format!(
-                "that version of '{name}' is a full one already, there is nothing to consolidate; `capstan copy` puts \
-                 it on another medium"
-            )));
+            return Err(ConsolidateRefusal::FullAlready { name }.into());
         }
         let to = self.consolidate_to(request, &VersionView::open(self, source.id)?)?;
         let by_drive = ByDrive::of_copy(request.encrypt);
@@ -205,9 +202,7 @@ impl Cell {
         log: &SessionLog<'_>,
     ) -> Result<(VersionView<'_>, Option<Keys>)> {
         if let Some(why) = self.lost_of(source.id)? {
-            return Err(CellError::BadInput(format!(
-                "that version of '{name}' is not whole, and no full is made of it: {why}; name another version"
-            )));
+            return Err(ConsolidateRefusal::NotWhole { name: name.to_owned(), why }.into());
         }
         let mut view = VersionView::open(self, source.id)?;
         self.add_keys(&mut view, false)?;
@@ -218,17 +213,15 @@ impl Cell {
             _ => self.session_keys(log)?,
         };
         if view.encrypted && keys.is_none() {
-            return Err(CellError::BadInput(format!(
-                "'{name}' is encrypted, and there is no key ring in {} to encrypt what is made of it; take it over with \
-                 `capstan key import`",
-                self.home.display()
-            )));
+            return Err(ConsolidateRefusal::NoRing {
+                name: name.to_owned(),
+                home: self.home.clone(),
+            }
+            .into());
         }
         self.refuse_sets(to.pool.as_deref(), &to.device, "consolidated")?;
         if to.pool.is_none() && to.device.keeps_nothing() {
-            return Err(CellError::BadInput(
-                "the null device keeps nothing to restore from; name a directory".to_owned(),
-            ));
+            return Err(ConsolidateRefusal::NullKeepsNothing.into());
         }
         view.require_all_media()?;
         Ok((view, keys))

@@ -8,7 +8,7 @@ use capstan_format::id::{StreamId, VersionId};
 
 use super::frames::{Frames, elsewhere};
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{ConsolidateRefusal, Result};
 use crate::reading::version::VersionView;
 
 /// Frames that are noted side by side.
@@ -99,9 +99,7 @@ impl Cell {
         }
         match referred.count() {
             0 => Ok(()),
-            lacking => Err(CellError::BadInput(format!(
-                "files were moved since, and versions that build on it refer to {lacking} frames that the full does not have"
-            ))),
+            lacking => Err(ConsolidateRefusal::LacksReferred { frames: lacking }.into()),
         }
     }
 }

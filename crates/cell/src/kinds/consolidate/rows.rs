@@ -17,7 +17,7 @@ use capstan_stream::owners::OwnerNames;
 
 use super::frames::Frames;
 use super::live::Live;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, Damage, Result, chain};
 use crate::observe::Stop;
 use crate::reading::contents::{Chunk, FileContents, up_to};
 use crate::session::SessionLog;
@@ -157,11 +157,7 @@ impl Rows<'_> {
     fn lost(&self, entry: &Entry, why: &CellError) -> CellError {
         let path = format!("/{}", path_text(&entry.path()));
         self.log.say(Code::Damaged, "media agent", &path, chain(why));
-        CellError::BadInput(
-            "a full would lack what cannot be read, so none is made, and the versions stay as they are; make another copy of \
-             the medium available, or try another drive"
-                .to_owned(),
-        )
+        Damage::FullWouldLack.into()
     }
 
     /// Sends the rows that wait, and then their contents.

@@ -8,7 +8,7 @@ use capstan_media_agent::write::mirror::Member;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
-use crate::error::{CellError, Result};
+use crate::error::{ConsolidateRefusal, Result};
 use crate::media::libraries::libraries_for;
 use crate::media::recorded;
 use crate::observe::Observer;
@@ -92,9 +92,7 @@ impl Cell {
                 (None, _) => To::device(device),
             });
         }
-        Err(CellError::BadInput(
-            "it is not known on which device the version is; name one with --to".to_owned(),
-        ))
+        Err(ConsolidateRefusal::UnknownTarget.into())
     }
 
     /// The tapes from which a version and what it builds on are read.
@@ -127,11 +125,9 @@ impl Cell {
             None => self.open_device(&to.device, wanted, observer)?,
         };
         if why_passed(passed, member.medium.medium).is_some() {
-            return Err(CellError::BadInput(format!(
-                "tape '{}' has what is to be consolidated, and cannot be read and written at a time; name its library, another \
-                 tape or a directory with --to",
-                member.medium.label
-            )));
+            return Err(
+                ConsolidateRefusal::SourceIsTarget { label: member.medium.label.clone() }.into()
+            );
         }
         Ok(member)
     }

@@ -5,7 +5,7 @@ use capstan_format::entry::Kind;
 use capstan_idb::Session;
 
 use super::frames::{Frames, elsewhere};
-use crate::error::{CellError, Result};
+use crate::error::{Damage, Result};
 use crate::reading::version::VersionView;
 
 /// Refuses a full of which rows are missing, or something that they name. `last` is its last session, which wrote all rows; keys of
@@ -34,9 +34,7 @@ pub(crate) fn refuse_lacking(view: &VersionView<'_>, last: &Session) -> Result<(
     })?;
     let counted = last.files.saturating_add(last.dirs);
     if rows < counted || lacking > 0 {
-        return Err(CellError::BadInput(format!(
-            "segments of it are missing: {rows} of {counted} files and directories are recorded, and {lacking} bytes of them are not"
-        )));
+        return Err(Damage::SegmentsMissing { rows, counted, lacking }.into());
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use capstan_format::id::MediumId;
 use super::run::Work;
 use crate::Cell;
 use crate::drives::robots::Booked;
-use crate::error::{CellError, Result};
+use crate::error::{CopyRefusal, Result};
 use crate::reading::version::VersionView;
 use crate::supply::enough_drives::{Needs, tapes_in};
 
@@ -39,10 +39,12 @@ impl Cell {
             {
                 let label = self.labels([medium].iter())?.concat();
                 let to = pool.map_or(to.to_string(), |pool| format!("pool {pool}"));
-                return Err(CellError::BadInput(format!(
-                    "medium '{label}' cannot be read while {to} is written: {library} has no drive for it beside; name a library \
-                     with a drive of its own, or a directory"
-                )));
+                return Err(CopyRefusal::NoDriveToRead {
+                    label,
+                    target: to,
+                    library: library.clone(),
+                }
+                .into());
             }
         }
         for (name, (library, read)) in self.tapes_to_read(works) {

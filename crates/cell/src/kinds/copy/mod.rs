@@ -27,7 +27,7 @@ use self::sides::Sides;
 use crate::Cell;
 use crate::drives::drive_key::{ByDrive, of_target};
 use crate::drives::robots::Booked;
-use crate::error::{CellError, Result};
+use crate::error::{CopyRefusal, Result};
 use crate::kinds::skeleton::SessionRun;
 use crate::media::check_location;
 use crate::observe::{Observer, Stop};
@@ -150,9 +150,7 @@ impl Cell {
             check_location(location)?;
         }
         if request.device.keeps_nothing() {
-            return Err(CellError::BadInput(
-                "the null device keeps no copy; name a directory".to_owned(),
-            ));
+            return Err(CopyRefusal::NullKeepsNoCopy.into());
         }
         self.devices.refuse_no_drive(&request.device)?;
         self.refuse_sets(None, &request.device, "copied")?;
@@ -297,11 +295,9 @@ impl Cell {
     fn version_of_session(&self, prefix: &str) -> Result<Version> {
         let session = self.session_row(prefix)?;
         let version = session.version.map(|v| self.idb.version(v)).transpose()?.flatten();
-        version.filter(|v| !v.null_device).ok_or_else(|| {
-            CellError::BadInput(format!(
-                "session '{prefix}' wrote nothing that could be copied; name one of kind backup"
-            ))
-        })
+        version
+            .filter(|v| !v.null_device)
+            .ok_or_else(|| CopyRefusal::NothingWritten { prefix: prefix.to_owned() }.into())
     }
 
     fn plan_of_medium(&self, text: &str) -> Result<Plan> {

@@ -21,7 +21,7 @@ use capstan_media_agent::write::segment::{Heading, Owner};
 
 use super::source::Source;
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, Damage, Result, chain};
 use crate::observe::Stop;
 use crate::reading::away::files::AwaySegments;
 use crate::reading::losses::{Lost, Range};
@@ -335,9 +335,7 @@ fn extent_of(contents: &Contents, s: &StreamContents) -> StreamExtent {
 /// The heading of a segment's copy: its session's, with the wrapped keys of all sessions whose frames lie in it as they
 /// are wrapped today.
 fn heading(cell: &Cell, contents: &Contents) -> Result<Heading> {
-    let header = contents.header.as_ref().ok_or_else(|| {
-        CellError::BadInput("its header is lost; import the medium to have it mended".to_owned())
-    })?;
+    let header = contents.header.as_ref().ok_or_else(|| Damage::SegmentHeaderLost)?;
     let labels = contents.streams.iter().filter_map(|s| s.label.as_ref()).map(|l| &l.session);
     let mut ids: Vec<KeyId> = Vec::new();
     for id in labels.chain([&header.session]).filter_map(|label| label.key) {

@@ -18,7 +18,7 @@ use capstan_wire::restore::Overwrite;
 
 use self::proof::{Proof, Restored};
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, DrillRefusal, Result, chain};
 use crate::kinds::restore::Sampled;
 use crate::kinds::restore::wanted::sample_arc::SampleArc;
 use crate::kinds::skeleton::SessionRun;
@@ -51,9 +51,7 @@ impl Cell {
         let session = SessionRun::begin(self, DRILL, stop)?;
         let log = SessionLog::new(observer);
         if !(request.sample > 0.0 && request.sample <= 1.0) {
-            return Err(CellError::BadInput(
-                "the sample is out of range; it is more than 0 % and at most 100 %".to_owned(),
-            ));
+            return Err(DrillRefusal::SampleOutOfRange.into());
         }
         let version = self.version(&request.version)?;
         let last = self.last_drill(&version)?;
@@ -182,10 +180,7 @@ impl Cell {
             (0, Some((distance, size))) => {
                 Ok(Taken { arc: arc.up_to(distance), files: 1, bytes: size })
             }
-            (0, None) => Err(CellError::BadInput(format!(
-                "'{}' has no files: there is nothing to restore; `capstan ls` shows what it has",
-                request.version.name
-            ))),
+            (0, None) => Err(DrillRefusal::NoFiles { name: request.version.name.clone() }.into()),
             _ => Ok(taken),
         }
     }
@@ -218,7 +213,7 @@ impl<'a> Scratch<'a> {
         let parent = parent.unwrap_or(Path::new(SCRATCH)).as_os_str().as_bytes().to_vec();
         let name = format!("capstan-drill-{}-{}", std::process::id(), now_us());
         let made = agent.make_scratch(&ScratchAsked { parent, name, bytes });
-        let path = OsString::from_vec(made.map_err(CellError::BadInput)?).into();
+        let path = OsString::from_vec(made.map_err(DrillRefusal::from)?).into();
         Ok(Self { path, agent })
     }
 }

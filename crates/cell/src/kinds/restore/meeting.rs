@@ -8,11 +8,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use capstan_catalog::row::{PathKey, path_of};
-use capstan_engine::message::path_text;
 use capstan_format::entry::{Kind, path_order};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, RestoreRefusal, Result};
 use crate::kinds::restore::list::{Coming, Tally};
 use crate::kinds::restore::stripped;
 use crate::observe::Silent;
@@ -138,14 +137,11 @@ fn joined((dir, name): &PathKey) -> Vec<u8> {
 
 fn meets(one: &Rows<'_>, other: &Rows<'_>, path: &PathKey) -> CellError {
     let (one, other) = (&one.request.version.name, &other.request);
-    let strip = match other.strip {
-        0 => String::new(),
-        n => format!("with --strip {n} "),
-    };
-    CellError::BadInput(format!(
-        "{strip}'{one}' and '{}' would both be restored to the path of /{}, and one would replace the other; restore them one \
-         after the other, each --into a directory of its own, or leave it out with --exclude",
-        other.version.name,
-        path_text(&joined(path))
-    ))
+    RestoreRefusal::ObjectsMeet {
+        strip: other.strip,
+        one: one.clone(),
+        other: other.version.name.clone(),
+        path: joined(path),
+    }
+    .into()
 }

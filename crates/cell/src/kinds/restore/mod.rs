@@ -24,6 +24,7 @@ use std::collections::HashSet;
 use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::Overview;
 use capstan_engine::message::Code;
+use capstan_engine::problem::Explain;
 use capstan_idb::Version;
 
 use self::check::Check;
@@ -35,7 +36,7 @@ pub(crate) use self::tree::{NOT_THERE, is_in_parts};
 pub(crate) use self::wanted::chosen::Chosen;
 use self::wanted::scope::Scope;
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{RestoreRefusal, Result};
 use crate::kinds::restore::list::Tally;
 use crate::kinds::restore::session::RunOf;
 use crate::kinds::restore::to_tree::TreeOf;
@@ -120,10 +121,7 @@ impl Cell {
         if selected.is_none_or(|s| !s.paths.is_empty()) {
             return Ok(());
         }
-        Err(CellError::BadInput(format!(
-            "'{}' came from standard input or a command: it has no place in the file system; name a directory with --into",
-            request.version.name
-        )))
+        Err(RestoreRefusal::NoPlaceOfItsOwn { name: request.version.name.clone() }.into())
     }
 
     /// A version with what it builds on. Of one that is named by its session, what there is of that: its base may be lost for good.
@@ -135,9 +133,7 @@ impl Cell {
     ) -> Result<VersionView<'_>> {
         if name.session.is_none() {
             return VersionView::open(self, version.id).map_err(|e| match e {
-                CellError::BadInput(text) => CellError::BadInput(format!(
-                    "{text}; NAME@SESSION restores what there is of one session"
-                )),
+                e if e.refusal().is_some() => RestoreRefusal::OnlyInParts(e.problem()).into(),
                 e => e,
             });
         }

@@ -5,7 +5,7 @@ use capstan_engine::threads;
 use parking_lot::Mutex;
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{CellError, RestoreRefusal, Result};
 use crate::kinds::restore::pace::Pace;
 use crate::observe::{Observer, Progress, Stop};
 use crate::reading::version::VersionView;
@@ -26,15 +26,12 @@ impl Cell {
             // What cannot be meant is said before anything is read.
             let version = self.version(&request.version)?.id;
             if versions.contains(&version) {
-                return Err(CellError::BadInput(format!(
-                    "'{}' is named twice; name each object once",
-                    request.version.name
-                )));
+                return Err(
+                    RestoreRefusal::NamedTwice { name: request.version.name.clone() }.into()
+                );
             }
             if matches!(request.to, RestoreTo::Tar(_)) {
-                return Err(CellError::BadInput(
-                    "one archive takes one object; restore several into a directory".to_owned(),
-                ));
+                return Err(RestoreRefusal::OneArchive.into());
             }
             versions.push(version);
         }
@@ -75,9 +72,7 @@ impl Cell {
 }
 
 fn gone() -> CellError {
-    CellError::BadInput(
-        "the restore ended unexpectedly; this is a fault of capstan, please report it".to_owned(),
-    )
+    RestoreRefusal::EndedUnexpectedly.into()
 }
 
 /// The progress of all, as one.

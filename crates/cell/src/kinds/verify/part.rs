@@ -7,7 +7,7 @@ use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_format::keys::KeyRecord;
 use capstan_medium::OpenMedium;
 
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Damage, Result};
 use crate::keys::records::key_records;
 use crate::media::unreadable::lost_header;
 use crate::reading::version::VersionView;
@@ -83,8 +83,7 @@ impl Planned {
             (Self::Unreadable(_, e), _) => return Err(e),
             (Self::Tape(tape), Some(view)) => (tape, view),
             (Self::Tape(tape), None) => {
-                let text = format!("medium {} belongs to no version", tape.medium.short());
-                return Err(CellError::BadInput(text));
+                return Err(Damage::MediumOfNoVersion(tape.medium).into());
             }
         };
         let opened = view.media.medium(tape.medium).and_then(|medium| {

@@ -5,7 +5,7 @@ use capstan_engine::frames::Place;
 use capstan_format::id::MediumId;
 use std::collections::{HashMap, HashSet};
 
-use crate::error::{CellError, Result};
+use crate::error::{CellError, Damage, Result};
 use crate::reading::known::media::all_away;
 use crate::reading::version::VersionView;
 
@@ -14,10 +14,7 @@ impl VersionView<'_> {
     pub fn require(&self, place: &SegmentPlace) -> Result<()> {
         let places = place.whole_places();
         if places.is_empty() && !place.lacking.is_empty() {
-            return Err(CellError::BadInput(format!(
-                "of segment {} there are only copies that lack something",
-                place.segment.short()
-            )));
+            return Err(Damage::OnlyLackingCopies(place.segment).into());
         }
         if self.is_on_tape_to_be_had(place)? {
             return Ok(());

@@ -16,7 +16,7 @@ use capstan_medium::{DeviceError, OpenMedium};
 use parking_lot::Mutex;
 
 use crate::Cell;
-use crate::error::{CellError, MediumRefusal, Result, chain, plain};
+use crate::error::{CellError, Damage, MediumRefusal, Result, chain, plain};
 use crate::media::{at_other_host, lacking_tapes, recall};
 use crate::reading::unread::{not_now, of_way};
 use crate::session::lease::Reading;
@@ -90,7 +90,7 @@ impl OpenMedia<'_> {
             return Ok(medium.clone());
         }
         let row = self.idb.medium(id)?;
-        let row = row.ok_or_else(|| MediumRefusal::UnknownId(id))?;
+        let row = row.ok_or(MediumRefusal::UnknownId(id))?;
         let address = &row.device;
         let medium = self.cell.open_known(&row, address)?;
         self.cell.open_drive_key(medium.header())?;
@@ -299,14 +299,17 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
     match e.of_tape() {
         Some(tape) if tape.is_busy() => CellError::InUse(text),
         // Its file is none of a tape.
-        Some(tape) if tape.blames_tape() => CellError::BadInput(text),
+        Some(tape) if tape.blames_tape() => {
+            let (label, device) = (label.clone(), device.clone());
+            Damage::NotATape { label, id, device, why }.into()
+        }
         Some(tape) if tape.spares_tape() || matches!(tape, TapeError::Robot { .. }) => {
             not_now(&cell.idb, medium.id, &why)
         }
         of_tape => {
-            let text = match is_put_in(&cell.devices, medium) {
-                true => format!("{text}; {PUT_IN}"),
-                false => format!("{text}; mount it there, or import it from where it is now"),
+            let way = match is_put_in(&cell.devices, medium) {
+                true => PUT_IN,
+                false => "mount it there, or import it from where it is now",
             };
             let is_away = match &e {
                 // A tape on which nothing is was erased.
@@ -316,9 +319,12 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
             match is_away {
                 true => {
                     let why = format!("which is not in {device}: {why}");
-                    CellError::Away { medium: medium.id, why, text }
+                    CellError::Away { medium: medium.id, why, text: format!("{text}; {way}") }
                 }
-                false => CellError::BadInput(text),
+                false => {
+                    let (label, device) = (label.clone(), device.clone());
+                    Damage::MediumNotRead { label, id, device, why, way }.into()
+                }
             }
         }
     }

@@ -113,7 +113,7 @@ impl Cell {
 
     /// What is recorded of a medium, and where it lies.
     pub(crate) fn place_of(&self, id: MediumId) -> Result<(Medium, Address)> {
-        let row = self.idb.medium(id)?.ok_or_else(|| MediumRefusal::UnknownId(id))?;
+        let row = self.idb.medium(id)?.ok_or(MediumRefusal::UnknownId(id))?;
         let address = row.device.clone();
         Ok((row, address))
     }

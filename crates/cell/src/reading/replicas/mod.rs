@@ -18,7 +18,7 @@ use capstan_media_agent::read::segment::SegmentReader;
 use capstan_media_agent::serve::Opened;
 
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, Damage, Result, chain};
 use crate::reading::known::media::OpenMedia;
 use crate::reading::unread::told;
 use crate::reading::version::VersionView;
@@ -44,12 +44,7 @@ impl VersionView<'_> {
                 }
             }
         }
-        Err(failed.unwrap_or_else(|| {
-            CellError::BadInput(format!(
-                "segment {} lies on no known medium",
-                place.segment.short()
-            ))
-        }))
+        Err(failed.unwrap_or_else(|| CellError::from(Damage::SegmentOnNoMedium(place.segment))))
     }
 
     /// Opens a segment's data at one of its places.
@@ -177,10 +172,7 @@ impl OpenMedia<'_> {
                 Ok(contents)
             }
             (None, Some(e)) => Err(e),
-            (None, None) => Err(CellError::BadInput(format!(
-                "segment {} lies on no known medium",
-                place.segment.short()
-            ))),
+            (None, None) => Err(CellError::from(Damage::SegmentOnNoMedium(place.segment))),
         }
     }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::Cell;
-use crate::error::{CellError, Result};
+use crate::error::{RestoreRefusal, Result};
 use crate::queries::leads::clean;
 use crate::request::{RestoreRequest, RestoreTo};
 
@@ -18,10 +18,7 @@ pub(in crate::kinds::restore) fn refuse_target(
     let within = |path: &Path| -> Result<()> {
         match cell.kept_around(path)? {
             None => Ok(()),
-            Some(what) => Err(CellError::BadInput(format!(
-                "{} lies in {what}, and a restore writes nothing there; name another place",
-                path.display()
-            ))),
+            Some(what) => Err(RestoreRefusal::OwnPlace { path: path.to_owned(), what }.into()),
         }
     };
     match &request.to {

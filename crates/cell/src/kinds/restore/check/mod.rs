@@ -17,7 +17,7 @@ use capstan_format::entry::{Kind, split};
 
 use crate::kinds::restore::wanted::chosen::Chosen;
 
-use crate::error::{CellError, Result, plain};
+use crate::error::{RestoreRefusal, Result, plain};
 use crate::kinds::restore::check::outgoing::Outgoing;
 use crate::kinds::restore::wanted::scope::{Scope, each_live};
 use crate::observe::Stop;
@@ -48,9 +48,7 @@ pub(in crate::kinds::restore) fn destination(request: &RestoreRequest) -> Result
         RestoreTo::InPlace | RestoreTo::Tar(None) => (Path::new("/"), ""),
     };
     if to.as_os_str().is_empty() {
-        return Err(CellError::BadInput(format!(
-            "the name of where to restore is empty; give {name}"
-        )));
+        return Err(RestoreRefusal::PlaceEmpty { how: name }.into());
     }
     Ok(())
 }
@@ -98,9 +96,7 @@ pub(in crate::kinds::restore) fn choose(
     let useless = chosen.useless();
     if chosen.has_patterns() && !any {
         let why = useless.first().map(|why| format!(" ({why})")).unwrap_or_default();
-        return Err(CellError::BadInput(format!(
-            "the patterns leave nothing to restore{why}; `capstan ls` shows what there is, docs/patterns.md how they are meant"
-        )));
+        return Err(RestoreRefusal::PatternsLeaveNothing { why }.into());
     }
     for text in useless {
         log.say(Code::NoMatch, "cell", name, text);
@@ -175,17 +171,10 @@ impl Check<'_> {
             return Ok(());
         }
         if longest <= strip {
-            return Err(CellError::BadInput(format!(
-                "--strip {strip} leaves nothing to restore: no path has more than {longest} components; strip {} at most",
-                longest - 1
-            )));
+            return Err(RestoreRefusal::StripLeavesNothing { strip, longest }.into());
         }
         if let Some(path) = named {
-            return Err(CellError::BadInput(format!(
-                "--strip {strip} leaves nothing of /{}, which is asked for; strip {} at most, or restore it by itself",
-                path_text(&path),
-                path.split(|b| *b == b'/').count() - 1
-            )));
+            return Err(RestoreRefusal::StripLeavesNothingOf { strip, path }.into());
         }
         self.meeting(strip)?;
         if let Some(first) = first {
@@ -216,10 +205,7 @@ impl Check<'_> {
             }
         })?;
         let Some(path) = met else { return Ok(()) };
-        Err(CellError::BadInput(format!(
-            "with --strip {strip}, /{} and another file would have one path; strip less, or name what is to be restored",
-            path_text(&path)
-        )))
+        Err(RestoreRefusal::StripMeets { strip, path }.into())
     }
 
     /// A directory in which nothing can be made, though something would have to be.
@@ -237,11 +223,7 @@ impl Check<'_> {
         if tops.iter().all(|top| target.has(top)) {
             return Ok(());
         }
-        Err(CellError::BadInput(format!(
-            "cannot restore into {}: {}; name a directory in which you may write",
-            dir.display(),
-            plain(&why)
-        )))
+        Err(RestoreRefusal::PlaceNotWritable { dir: dir.to_owned(), why: plain(&why) }.into())
     }
 }
 
@@ -253,12 +235,7 @@ pub(in crate::kinds::restore) fn open_archive<'a>(
     let RestoreTo::Tar(Some(path)) = &request.to else {
         return Ok(Box::new(Outgoing::open(stop)?));
     };
-    let file = File::create(path).map_err(|e| {
-        CellError::BadInput(format!(
-            "cannot create the archive {}: {}; name a file in a directory that exists and in which you may write",
-            path.display(),
-            plain(&e)
-        ))
-    })?;
+    let file = File::create(path)
+        .map_err(|e| RestoreRefusal::ArchiveNotMade { path: path.clone(), why: plain(&e) })?;
     Ok(Box::new(file))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use capstan_disk_agent::linux::wait::writable;
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, makedev};
 
-use crate::error::{CellError, Result};
+use crate::error::{RestoreRefusal, Result};
 use crate::observe::Stop;
 
 /// How long a reader is waited for between two looks at whether to go on.
@@ -25,9 +25,7 @@ impl<'a> Outgoing<'a> {
     /// Standard output. An error where whoever started the program closed it.
     pub fn open(stop: &'a Stop) -> Result<Self> {
         if is_closed(rustix::stdio::stdout()) {
-            return Err(CellError::BadInput(
-                "standard output is closed, so nobody would get the archive; send it into a file or a pipe".to_owned(),
-            ));
+            return Err(RestoreRefusal::OutputClosed.into());
         }
         Ok(Self { stop })
     }

@@ -8,7 +8,7 @@ use capstan_format::entry::split;
 use capstan_select::{Pattern, Patterns};
 use parking_lot::Mutex;
 
-use crate::error::{CellError, Result};
+use crate::error::Result;
 
 /// What is restored.
 #[derive(Default)]
@@ -139,9 +139,7 @@ impl ByPatterns {
     fn new(exclude: &[Pattern], include: &[Pattern]) -> Result<Self> {
         let only = exclude.is_empty();
         let (exclude, include) = if only { (include, exclude) } else { (exclude, include) };
-        let made = |include: &[Pattern]| {
-            Patterns::new(exclude, include).map_err(|e| CellError::BadInput(e.to_string()))
-        };
+        let made = |include: &[Pattern]| Patterns::new(exclude, include);
         Ok(Self {
             all: made(include)?,
             excluding: made(&[])?,

@@ -5,9 +5,9 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
 use capstan_cell::CellError;
-use capstan_devices::queue::Queue;
 use capstan_engine::leaving;
 use capstan_engine::message::safe_text;
+use capstan_medium::host::queue::Queue;
 use clap::error::ErrorKind as UsageKind;
 use serde_json::{Map, Value};
 

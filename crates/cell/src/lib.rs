@@ -41,10 +41,10 @@ mod versions;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use capstan_devices::host::DeviceHost;
 use capstan_engine::entropy::Entropy;
 use capstan_format::id::{CellId, SegmentId};
 use capstan_idb::Idb;
+use capstan_medium::host::DeviceHost;
 use capstan_mounts::MountTables;
 use capstan_port::Agents;
 
@@ -105,8 +105,8 @@ pub struct Cell {
     presence: Arc<OnceLock<Keeper>>,
     /// Who moves data for it.
     agents: Agents,
-    /// Opens its media, libraries and drives.
-    devices: DeviceHost,
+    /// Of them, who opens its media, libraries and drives.
+    devices: Arc<dyn DeviceHost>,
     entropy: Arc<Entropy>,
     secrets: Arc<keys::keyring::Secrets>,
     opener: Arc<parking_lot::Mutex<keys::unlock::Opener>>,
@@ -145,8 +145,8 @@ impl Cell {
             id,
             idb: Arc::new(idb),
             presence: Arc::default(),
+            devices: agents.devices.clone(),
             agents,
-            devices: DeviceHost::default(),
             entropy: Arc::new(entropy),
             secrets: Arc::new(secrets),
             opener: Arc::default(),
@@ -156,13 +156,8 @@ impl Cell {
         })
     }
 
-    /// The same, with its media, libraries and drives at that host; else it has one for itself.
-    pub fn with_devices(self, devices: DeviceHost) -> Self {
-        Self { devices, ..self }
-    }
-
     /// The host at which its media, libraries and drives are opened.
-    pub fn devices(&self) -> &DeviceHost {
+    pub fn devices(&self) -> &Arc<dyn DeviceHost> {
         &self.devices
     }
 

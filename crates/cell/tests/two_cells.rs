@@ -14,7 +14,7 @@ use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::Report;
 use capstan_cell::request::BackupRequest;
-use capstan_devices::operator::Operator;
+use capstan_medium::host::operator::Operator;
 use capstan_medium::tape::ANOTHER_HOST;
 use capstan_tape::vtl::library::{Design, Library};
 use support::{Deaf, agents, backup, backup_request, make_tree, restore, tree};

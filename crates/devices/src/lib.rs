@@ -3,7 +3,7 @@
 //! Devices know blocks and segments as byte strings and file marks; they know nothing of sessions, streams or frames. A module uses those
 //! below it:
 //!
-//! - [`open`]: media by the names of their devices; the list of the kinds of devices
+//! - `port`: what a host does for a cell; the list of the kinds of devices
 //! - [`rait`]: arrays of devices
 //! - [`tape`], [`directory`], [`null`]: a kind of device each
 //! - [`host`]: the device host, at which media, libraries and drives are opened
@@ -20,10 +20,8 @@ pub mod directory;
 pub mod drives;
 pub mod host;
 pub mod null;
-pub mod open;
+mod port;
 pub mod rait;
 pub mod scsi;
 mod state;
 pub mod tape;
-
-pub use state::{ledger, operator, queue, shared, waits};

@@ -5,7 +5,7 @@
 mod support;
 
 use capstan_address::LibraryName;
-use capstan_devices::host::DeviceHost;
+use capstan_devices::host::LocalDevices;
 use capstan_medium::tape::{ANOTHER_HOST, Elements, Held, Place, Spot, TapeError};
 use capstan_tape::{Changer, Read, TapeDrive};
 use support::block;
@@ -15,7 +15,7 @@ use support::tgt::{CHANGER, Library};
 const KIB: usize = 1024;
 
 fn open(url: &str) -> Box<dyn Changer> {
-    DeviceHost::default().library(&LibraryName::Scsi(url.to_owned())).unwrap()
+    LocalDevices::default().changer(&LibraryName::Scsi(url.to_owned())).unwrap()
 }
 
 fn spot(file: u64, block: u64) -> Spot {

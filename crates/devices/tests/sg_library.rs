@@ -7,7 +7,8 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use capstan_address::LibraryName;
-use capstan_devices::host::DeviceHost;
+use capstan_devices::host::LocalDevices;
+use capstan_medium::host::Tapes;
 use capstan_medium::tape::{ANOTHER_HOST, Place, Spot, TapeError};
 use capstan_tape::{Changer, Read};
 use support::tgt::Library;
@@ -30,8 +31,8 @@ fn inside() {
     uml::inside(use_library);
 }
 
-fn open(host: &DeviceHost, node: &str) -> Box<dyn Changer> {
-    host.library(&LibraryName::Scsi(node.to_owned())).unwrap()
+fn open(host: &LocalDevices, node: &str) -> Box<dyn Changer> {
+    host.changer(&LibraryName::Scsi(node.to_owned())).unwrap()
 }
 
 /// Waits until `child` has the name of its program: `spawn` can return a moment before.
@@ -43,7 +44,7 @@ fn named(child: &Child, program: &str) {
 }
 
 fn use_library(tgt: &Library) {
-    let host = DeviceHost::default();
+    let host = LocalDevices::default();
     let seen = host.devices_here();
     assert_eq!(seen.len(), 3);
     assert!(seen.iter().any(|s| s.is_changer && s.info.model == "STK L700"), "{seen:?}");
@@ -70,7 +71,7 @@ fn use_library(tgt: &Library) {
     let mut other = open(&host, "/dev/sg3");
     let in_use = other.drive_info(2).unwrap().in_use.unwrap();
     assert!(in_use.contains(&format!("process {}", std::process::id())), "{in_use}");
-    let another = open(&DeviceHost::default(), "/dev/sch0").drive_info(2).unwrap().in_use;
+    let another = open(&LocalDevices::default(), "/dev/sch0").drive_info(2).unwrap().in_use;
     assert_eq!(another.as_deref(), Some(ANOTHER_HOST));
     other.move_tape(Place::Slot(1), Place::Slot(8)).unwrap();
     let kept = other.move_tape(Place::Drive(2), Place::Slot(2)).unwrap_err();

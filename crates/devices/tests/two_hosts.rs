@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_address::{Address, LibraryName};
-use capstan_devices::host::DeviceHost;
-use capstan_devices::ledger::Event;
-use capstan_devices::operator::{Operator, Refused};
-use capstan_devices::queue::Patience;
+use capstan_devices::host::LocalDevices;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::keys::Key32;
 use capstan_format::record::{FEATURE_DRIVE_KEY, FORMAT_VERSION, MediumHeader, Protection};
+use capstan_medium::host::ledger::Event;
+use capstan_medium::host::operator::{Operator, Refused};
+use capstan_medium::host::queue::Patience;
+use capstan_medium::host::{DeviceHost, Media, Tapes};
 use capstan_medium::tape::{ANOTHER_HOST, Place};
 use capstan_medium::{Device, DeviceError};
 use capstan_tape::vtl::library::{Design, Library};
@@ -58,8 +59,8 @@ fn header(id: u8) -> MediumHeader {
     }
 }
 
-fn writer(host: &DeviceHost, tape: &Address, header: &MediumHeader) -> Box<dyn Device> {
-    let opened = host.writable(tape, || Ok(header.clone()), None).unwrap();
+fn writer(host: &LocalDevices, tape: &Address, header: &MediumHeader) -> Box<dyn Device> {
+    let opened = host.writable(tape, &|| Ok(header.clone()), None, &()).unwrap();
     opened.judged(|_, _| Ok::<(), DeviceError>(())).unwrap().into_device().unwrap()
 }
 
@@ -72,7 +73,7 @@ fn write(device: &mut dyn Device, fill: u8) {
     device.commit().unwrap();
 }
 
-fn first_byte(host: &DeviceHost, tape: &Address) -> Result<u8, DeviceError> {
+fn first_byte(host: &LocalDevices, tape: &Address) -> Result<u8, DeviceError> {
     let file = host.medium(tape)?.open_segment(SegmentNumber(1))?;
     let mut byte = [0];
     file.read_at(&mut byte, 0).unwrap();
@@ -87,7 +88,7 @@ fn is_busy<T>(result: Result<T, DeviceError>) -> bool {
 fn each_has_its_own_tapes_and_drives() {
     let dir = tempfile::tempdir().unwrap();
     let library = library(dir.path());
-    let (one, other) = (DeviceHost::default(), DeviceHost::default());
+    let (one, other) = (LocalDevices::default(), LocalDevices::default());
     let tapes = [1, 2].map(|n| tape(&library, n));
     let mut devices =
         [(&one, &tapes[0], 1), (&other, &tapes[1], 2)].map(|(h, t, n)| writer(h, t, &header(n)));
@@ -117,7 +118,7 @@ fn each_has_its_own_tapes_and_drives() {
 fn the_drives_of_one_that_ends_are_free_but_for_what_is_open() {
     let dir = tempfile::tempdir().unwrap();
     let library = library(dir.path());
-    let (one, other) = (DeviceHost::default(), DeviceHost::default());
+    let (one, other) = (LocalDevices::default(), LocalDevices::default());
     let tapes = [1, 2].map(|n| tape(&library, n));
     for (tape, n) in tapes.iter().zip(1..) {
         write(&mut *writer(&one, tape, &header(n)), n);
@@ -138,7 +139,7 @@ fn the_drives_of_one_that_ends_are_free_but_for_what_is_open() {
 fn what_one_holds_idle_makes_no_room_for_the_other() {
     let dir = tempfile::tempdir().unwrap();
     let library = library(dir.path());
-    let (one, other) = (DeviceHost::default(), DeviceHost::default());
+    let (one, other) = (LocalDevices::default(), LocalDevices::default());
     for n in [1, 2] {
         write(&mut *writer(&one, &tape(&library, n), &header(n as u8)), n as u8);
     }
@@ -158,7 +159,7 @@ fn what_one_holds_idle_makes_no_room_for_the_other() {
 fn the_keys_of_one_open_nothing_for_the_other() {
     let dir = tempfile::tempdir().unwrap();
     let library = library(dir.path());
-    let (one, other) = (DeviceHost::default(), DeviceHost::default());
+    let (one, other) = (LocalDevices::default(), LocalDevices::default());
     let tape = tape(&library, 1);
     let medium = MediumId([7; 16]);
     let key = Some(serde_json::json!({"id": medium.to_string()}));
@@ -176,7 +177,7 @@ fn the_keys_of_one_open_nothing_for_the_other() {
 
 #[test]
 fn the_operator_of_one_is_not_asked_for_the_other_and_each_counts_its_own_waits() {
-    let (one, other) = (DeviceHost::default(), DeviceHost::default());
+    let (one, other) = (LocalDevices::default(), LocalDevices::default());
     let told = Arc::new(Mutex::new(Vec::new()));
     let hears = told.clone();
     one.operator().set(Operator {
@@ -205,7 +206,7 @@ fn the_operator_of_one_is_not_asked_for_the_other_and_each_counts_its_own_waits(
 
 #[test]
 fn one_waits_for_what_others_have_where_the_other_does_not() {
-    let (one, other) = (DeviceHost::default(), DeviceHost::default());
+    let (one, other) = (LocalDevices::default(), LocalDevices::default());
     let seen = Arc::new(Mutex::new(Vec::new()));
     let board = seen.clone();
     one.queue().set(Patience {
@@ -227,7 +228,7 @@ fn one_waits_for_what_others_have_where_the_other_does_not() {
 #[test]
 fn waits_of_two_hosts_are_not_one_on_record() {
     let numbers = [(); 2].map(|()| {
-        let (host, seen) = (DeviceHost::default(), Arc::new(Mutex::new(Vec::new())));
+        let (host, seen) = (LocalDevices::default(), Arc::new(Mutex::new(Vec::new())));
         let board = seen.clone();
         host.queue().set(Patience {
             most: None,
@@ -246,7 +247,7 @@ fn waits_of_two_hosts_are_not_one_on_record() {
 fn loads_and_planned_faults_are_told_where_they_happen() {
     let dir = tempfile::tempdir().unwrap();
     let library = library(dir.path());
-    let (one, other) = (DeviceHost::default(), DeviceHost::default());
+    let (one, other) = (LocalDevices::default(), LocalDevices::default());
     let heard = [Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new()))];
     for (host, heard) in [&one, &other].into_iter().zip(&heard) {
         let heard = heard.clone();

@@ -1,7 +1,7 @@
 //! What moves bulk data between agents and measures it: buffers, the link between disk agent and media agent, the port of stored frames
 //! ([`frames`]), queues, meters, the [`ladder`] of compression and the verdict. Knows neither files' contents nor devices; of I/O it does
-//! no more than randomness ([`entropy`]) and the names of what is to last ([`durable`]). Threads are started by way of [`threads`];
-//! [`leaving`] ends all waits of a process.
+//! no more than randomness ([`entropy`]), names of what is to last ([`durable`]) and files without one ([`nameless`]). Threads are started
+//! by way of [`threads`]; [`leaving`] ends all waits of a process.
 //!
 //! Memory is a fixed number of block buffers ([`buffer`]); every queue is bounded ([`queue`]); every stage counts when
 //! it was busy and when it waited ([`meter`]); from that each session names what limits it ([`verdict`]).
@@ -18,6 +18,7 @@ pub mod leaving;
 pub mod link;
 pub mod message;
 pub mod meter;
+pub mod nameless;
 pub mod problem;
 pub mod queue;
 pub mod regular;

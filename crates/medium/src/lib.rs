@@ -7,6 +7,7 @@
 //! - [`storage`]: the narrow door to what a medium lies on; [`device`]: that to what segments are written to
 //! - [`header`], [`names`], [`ends`]: what is found where on it
 //! - [`tape`]: what is said of tapes, drives and libraries
+//! - [`host`]: where all of these are opened
 //! - [`error`]: what can go wrong; [`os_errors`]: what errors of the operating system say of a disk
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
@@ -17,6 +18,7 @@ pub mod ends;
 pub mod error;
 pub mod header;
 pub mod held;
+pub mod host;
 pub mod medium;
 pub mod names;
 pub mod os_errors;

@@ -11,9 +11,13 @@ pub mod disk;
 
 use std::sync::Arc;
 
+use capstan_medium::host::DeviceHost;
+
 /// The agents of a cell.
 #[derive(Clone)]
 pub struct Agents {
     /// Who reads what is backed up and writes what is restored.
     pub disk: Arc<dyn disk::DiskAgent>,
+    /// Where media, libraries and drives are opened.
+    pub devices: Arc<dyn DeviceHost>,
 }

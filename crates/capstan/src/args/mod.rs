@@ -18,7 +18,8 @@ pub use admin::assess::{AssessCommand, CreateDataArgs};
 pub use admin::idb::{CatalogCommand, IdbCommand, LoadArgs, RecoverArgs, RecoveryKeyArgs};
 pub use admin::key::{KeyArgs, KeyCommand, LockArgs, SecretArgs};
 pub use admin::protect::{LockVersionArgs, ProtectArgs, ProtectMediumArgs, PruneArgs};
-use capstan_devices::host::DeviceHost;
+use capstan_devices::host::LocalDevices;
+use capstan_medium::host::DeviceHost;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 pub use destination::Destination;
@@ -131,7 +132,7 @@ pub struct Global {
     pub told: Option<Told>,
     /// The host at which this process opens media, libraries and drives.
     #[arg(skip)]
-    pub devices: DeviceHost,
+    pub devices: LocalDevices,
 }
 
 impl Global {
@@ -144,6 +145,11 @@ impl Global {
             devices: self.devices.clone(),
             ..*self
         }
+    }
+
+    /// The same, for a cell.
+    pub fn device_host(&self) -> Arc<dyn DeviceHost> {
+        Arc::new(self.devices.clone())
     }
 
     /// A failure, with the sessions that have what it takes, as far as they are on record.

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::sync::Arc;
 
 use capstan_cell::request::FindRequest;
 use capstan_cell::{Cell, Found, Listed, PassedOver, VersionState, Which};
-use capstan_devices::host::DeviceHost;
 use capstan_engine::message::path_text;
 use capstan_format::entry::{Entry, Kind, Timestamp};
+use capstan_medium::host::DeviceHost;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -132,14 +133,14 @@ pub struct Lines {
     /// Whether there was none.
     pub empty: bool,
     failure: Option<Failure>,
-    devices: DeviceHost,
+    devices: Arc<dyn DeviceHost>,
     /// The cell whose names are listed.
     cell: Option<Cell>,
 }
 
 impl Lines {
     /// Locks standard output. With `json` they are the rows of one object, under that name.
-    pub fn of(devices: &DeviceHost, json: bool, name: &'static str) -> Self {
+    pub fn of(devices: Arc<dyn DeviceHost>, json: bool, name: &'static str) -> Self {
         let list = json.then(|| JsonList::new(name));
         Self {
             out: Output::new(),
@@ -147,14 +148,14 @@ impl Lines {
             terminal: stdout_is_terminal(),
             empty: true,
             failure: None,
-            devices: devices.clone(),
+            devices,
             cell: None,
         }
     }
 
     /// The same for what lists names of versions: at the end it is said if names are lost.
     pub fn of_names(cell: &Cell, json: bool, name: &'static str) -> Self {
-        Self { cell: Some(cell.clone()), ..Self::of(cell.devices(), json, name) }
+        Self { cell: Some(cell.clone()), ..Self::of(cell.devices().clone(), json, name) }
     }
 
     /// Writes a row of the object.
@@ -173,7 +174,7 @@ impl Lines {
         if let Err(failure) = write(&mut self.out, self.terminal) {
             if failure.error.is_empty() {
                 // The reader went away, as `head` does: nothing that follows is of use, and nothing is being written.
-                crate::process::drives::give_back(&self.devices);
+                crate::process::drives::give_back(&*self.devices);
                 std::process::exit(failure.code.into());
             }
             self.failure = Some(failure);

@@ -2,10 +2,9 @@
 
 use capstan_cell::library::{self, DriveStatus, Exported, Inventoried, LibraryStatus, Moved};
 use capstan_cell::{Cell, CellError, DriveRecord};
-use capstan_devices::host::library::Seen;
 use capstan_engine::message::{path_text, shell_word};
 use capstan_idb::{Medium, TapeIs};
-use capstan_medium::tape::{Held, Place};
+use capstan_medium::tape::{FoundDevice, Held, Place};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -152,7 +151,7 @@ fn scan(global: &Global, hosts: &[String], as_json: bool) -> Result<u8, Failure>
     Ok(if failed.is_empty() { COMPLETED } else { COMPLETED_WITH_ERRORS })
 }
 
-fn seen_lines(list: &[Seen]) -> String {
+fn seen_lines(list: &[FoundDevice]) -> String {
     use Align::Left;
     let head = [
         ("Device", Left),
@@ -162,7 +161,7 @@ fn seen_lines(list: &[Seen]) -> String {
         ("Node", Left),
         ("In use by", Left),
     ];
-    let row = |s: &Seen| {
+    let row = |s: &FoundDevice| {
         [
             s.name.to_string(),
             kind(s).to_owned(),
@@ -175,11 +174,11 @@ fn seen_lines(list: &[Seen]) -> String {
     table(head, list.iter().map(row).collect())
 }
 
-fn kind(seen: &Seen) -> &'static str {
+fn kind(seen: &FoundDevice) -> &'static str {
     if seen.is_changer { "library" } else { "drive" }
 }
 
-fn json_of_seen(s: &Seen) -> Value {
+fn json_of_seen(s: &FoundDevice) -> Value {
     json!({
         "device": s.name.to_string(),
         "kind": kind(s),
@@ -404,7 +403,7 @@ struct Told {
 
 impl Told {
     fn of(global: &Global, of: &OfLibrary) -> Self {
-        let lines = Lines::of(&global.devices, of.json, "moved");
+        let lines = Lines::of(global.device_host(), of.json, "moved");
         Self { lines, json: of.json, library: of.library.to_string() }
     }
 

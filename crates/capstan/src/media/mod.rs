@@ -170,7 +170,7 @@ fn init_many(
             "name a library with --barcodes, as vtape:/dir or scsi:/dev/sgN",
         ));
     };
-    let mut lines = Lines::of(cell.devices(), args.json, "tapes");
+    let mut lines = Lines::of(cell.devices().clone(), args.json, "tapes");
     let mut media = 0;
     let failed =
         cell.media_init_many(library, barcodes, wanted, args.dry_run, &mut |barcode, made| {

@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
-use capstan_devices::host::DeviceHost;
+use capstan_devices::host::LocalDevices;
+use capstan_medium::host::DeviceHost;
 
 use crate::exit::one_line;
 
 /// Gives them back when it is dropped, also where a thread panicked.
-pub struct GivenBack(pub DeviceHost);
+pub struct GivenBack(pub LocalDevices);
 
 impl Drop for GivenBack {
     fn drop(&mut self) {
@@ -16,7 +17,7 @@ impl Drop for GivenBack {
 }
 
 /// Gives them back.
-pub fn give_back(devices: &DeviceHost) {
+pub fn give_back(devices: &dyn DeviceHost) {
     devices.release_idle();
     // Where nobody reads it, the next command that uses the drive does what is left to do.
     devices.settle(&|words| {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use capstan_cell::guard;
 use capstan_cell::keyring::{ENV_PASSPHRASE, ENV_RECOVERY_CODE};
-use capstan_devices::host::DeviceHost;
+use capstan_devices::host::LocalDevices;
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::exit::Failure;
@@ -47,7 +47,7 @@ pub fn take_secrets() {
 }
 
 /// Gives a host the secret of iSCSI logins, if the environment gave one.
-pub fn give_secret(devices: &DeviceHost) {
+pub fn give_secret(devices: &LocalDevices) {
     let taken = TAKEN.get().into_iter().flatten();
     let chap = taken.filter(|(name, _)| *name == capstan_address::iscsi::SECRET_VARIABLE);
     for text in chap.filter_map(|(_, value)| std::str::from_utf8(value).ok()) {

@@ -5,10 +5,11 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use capstan_cell::Cell;
-use capstan_devices::operator::{Board, Operator};
-use capstan_devices::queue::Patience;
 use capstan_devices::scsi::Reconnects;
 use capstan_engine::message::Code;
+use capstan_medium::host::DeviceHost;
+use capstan_medium::host::operator::{Board, Operator};
+use capstan_medium::host::queue::Patience;
 
 use crate::args::{Global, parse_age};
 use crate::exit::Failure;

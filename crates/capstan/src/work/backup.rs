@@ -47,7 +47,7 @@ fn list(global: &Global, args: &BackupArgs) -> Result<u8, Failure> {
     session::on_signals(&stop, &console)?;
     let cell = home::open(global)?;
     let request = request(args)?;
-    let mut lines = Lines::of(&global.devices, args.json, "files");
+    let mut lines = Lines::of(global.device_host(), args.json, "files");
     let done = cell.foresee_backup(&request, console.as_ref(), &stop, &mut |seen| {
         if args.json {
             return lines.row(&json_of(seen));

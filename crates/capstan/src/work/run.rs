@@ -255,7 +255,7 @@ impl Run {
     fn stopped_before(&self, cell: &Cell, groups: &[Vec<Object<'_>>]) {
         let failure = Failure::of(FAILED, "the run was stopped before it was backed up", None);
         for (args, _) in groups.iter().flatten() {
-            let mut report = failed(cell.devices(), cell.host(), "backup", self.start, &failure);
+            let mut report = failed(&**cell.devices(), cell.host(), "backup", self.start, &failure);
             // Where the database is what fails, the report says so.
             let _ = cell.record_unbegun(&backup::bare(args), true, failure.code, &mut report);
         }
@@ -518,7 +518,7 @@ fn back_up(
         };
         result.unwrap_or_else(|(device_full, failure)| {
             failure.say();
-            let mut report = failed(cell.devices(), cell.host(), "backup", start, &failure);
+            let mut report = failed(&**cell.devices(), cell.host(), "backup", start, &failure);
             report.name = args.name.clone().unwrap_or_default();
             report.device_full = device_full;
             // On record, so that `status` knows of it; where the database is what fails, the report says so.

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::{Report, ReportError};
-use capstan_devices::host::DeviceHost;
 use capstan_engine::{leaving, threads};
+use capstan_medium::host::{DeviceHost, Tapes};
 use jiff::Timestamp;
 use serde_json::json;
 use signal_hook::iterator::Signals;
@@ -180,7 +180,7 @@ fn print_text(show: &Show, text: &str) -> Result<(), Failure> {
 
 /// The report of a session that could not begin.
 pub fn failed(
-    devices: &DeviceHost,
+    devices: &dyn DeviceHost,
     host: &str,
     method: &str,
     start: Timestamp,

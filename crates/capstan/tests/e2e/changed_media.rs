@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use capstan_medium::tape::{Place, Spot};
+use capstan_medium::tape::{Place, Spot, TapeLibrary};
+use capstan_tape::TapeDrive;
 use capstan_tape::vtl::library::Library;
-use capstan_tape::{Changer, TapeDrive};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;

@@ -5,8 +5,7 @@ use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use capstan_medium::tape::Place;
-use capstan_tape::Changer as _;
+use capstan_medium::tape::{Place, TapeLibrary};
 use capstan_tape::vtl::library::Library;
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use capstan_tape::Changer;
+use capstan_medium::tape::TapeLibrary;
 use capstan_tape::vtl::library::{Design, Library};
 use serde_json::Value;
 

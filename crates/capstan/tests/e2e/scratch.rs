@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use capstan_medium::tape::Place;
+use capstan_medium::tape::{Place, TapeLibrary};
 use capstan_tape::Changer;
 use capstan_tape::vtl::library::Library;
 use serde_json::Value;

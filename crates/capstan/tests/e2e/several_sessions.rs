@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 
-use capstan_medium::tape::Place;
+use capstan_medium::tape::{Place, TapeLibrary};
 use capstan_tape::Changer as _;
 use capstan_tape::vtl::library::Library;
 use serde_json::Value;

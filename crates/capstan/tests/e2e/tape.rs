@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use capstan_medium::tape::Place;
+use capstan_medium::tape::{Place, TapeLibrary};
+use capstan_tape::TapeDrive;
 use capstan_tape::vtl::library::{Design, Library};
-use capstan_tape::{Changer, TapeDrive};
 use serde_json::Value;
 
 use crate::compare::same_by_rsync;

@@ -4,9 +4,9 @@
 //! tape is at fault, and is written no more.
 
 use capstan_address::{LibraryName, TapeAddress};
-use capstan_devices::host::DeviceHost;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
+use capstan_medium::host::DeviceHost;
 use capstan_medium::tape::{DriveSession, Mount, Place};
 use serde::{Deserialize, Serialize};
 
@@ -99,7 +99,7 @@ impl Cell {
                 continue;
             }
             cleaned.push(mount);
-            match clean(&self.devices, mount) {
+            match clean(&*self.devices, mount) {
                 Ok(by) => {
                     let noted = self.note_cleaned(&mount.library, mount.drive, &by);
                     report.notes.push(format!("{} was cleaned, {}", drive.name, how(&by)));
@@ -121,7 +121,7 @@ impl Cell {
 
     /// Cleans a drive with the first cleaning tape that is fit for it.
     pub fn library_clean(&self, name: &LibraryName, drive: u32) -> Result<Cleaned> {
-        let cleaned = library::clean(&self.devices, name, drive)?;
+        let cleaned = library::clean(&*self.devices, name, drive)?;
         self.note_cleaned(&name.resolved().to_string(), drive, &cleaned)?;
         Ok(cleaned)
     }
@@ -192,7 +192,7 @@ impl Cell {
 }
 
 /// Cleans the drive that a tape was in, which goes back to its slot.
-fn clean(devices: &DeviceHost, mount: &Mount) -> Result<Cleaned> {
+fn clean(devices: &dyn DeviceHost, mount: &Mount) -> Result<Cleaned> {
     let name: LibraryName = mount.library.parse()?;
     // This process has the drive still.
     devices.release_idle();

@@ -7,14 +7,13 @@ use std::collections::HashSet;
 
 use capstan_address::Address;
 use capstan_catalog::keys::VersionKeys;
-use capstan_devices::host::DeviceHost;
-use capstan_devices::open::Writable;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_format::keys::{KeyRecord, KeyRing, PairId, Purpose, draw_drive_key, drive_record_id};
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 use capstan_medium::DeviceError;
+use capstan_medium::host::{DeviceHost, Writable};
 
 use crate::Cell;
 use crate::error::{CellError, DriveRefusal, KeyRefusal, Result, chain};
@@ -139,10 +138,10 @@ impl Cell {
     /// new identity. What is encrypted already is opened.
     pub(crate) fn as_wanted(
         &self,
-        device: Writable,
+        device: Box<dyn Writable>,
         address: &Address,
         by_drive: ByDrive,
-    ) -> Result<Writable> {
+    ) -> Result<Box<dyn Writable>> {
         let header = device.medium().header().clone();
         let Some(unlike) = by_drive.unlike(header.is_drive_encrypted()) else {
             device.check_drive()?;
@@ -169,7 +168,7 @@ impl Cell {
             self.idb.replace_medium(header.medium, &row)?;
         }
         let nobody = || Err(std::io::ErrorKind::NotFound.into());
-        let opened = self.devices.writable(address, nobody, Some(new.block_size))?;
+        let opened = self.devices.writable(address, &nobody, Some(new.block_size), &())?;
         opened.judged(|medium, _| match medium.header().medium == new.medium {
             true => Ok(()),
             false => Err(DriveRefusal::NewMediumGone {
@@ -186,7 +185,7 @@ impl Cell {
         if by_drive == ByDrive::Yes && !is_tape {
             return Ok(Some("is no tape".to_owned()));
         }
-        if let Some(why) = no_drive_writes(&self.devices, m)? {
+        if let Some(why) = no_drive_writes(&*self.devices, m)? {
             return Ok(Some(why));
         }
         if m.state != MediumState::Appendable {
@@ -372,7 +371,7 @@ pub(crate) fn of_target(medium: &MediumHeader) -> Option<Encrypt> {
 
 /// Opens the key of a medium that its drive encrypts where there is no database yet.
 pub(crate) fn open_with(
-    devices: &DeviceHost,
+    devices: &dyn DeviceHost,
     header: &MediumHeader,
     secrets: &Secrets,
 ) -> Result<()> {
@@ -398,7 +397,7 @@ fn closed(label: &str, why: CellError) -> CellError {
 }
 
 /// Why a tape cannot be written where it is, as no drive there writes its generation. One whose library is away says so itself.
-fn no_drive_writes(devices: &DeviceHost, m: &MediumInfo) -> Result<Option<String>> {
+fn no_drive_writes(devices: &dyn DeviceHost, m: &MediumInfo) -> Result<Option<String>> {
     if m.absent.is_some() {
         return Ok(None);
     }

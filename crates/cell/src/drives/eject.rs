@@ -62,7 +62,7 @@ impl Cell {
             }
         }
         let mut said = Report::default();
-        log.fill(&self.devices, &mut said);
+        log.fill(&*self.devices, &mut said);
         report.errors.append(&mut said.errors);
         report.faults.append(&mut said.faults);
     }
@@ -83,7 +83,7 @@ impl Cell {
             return Ok(Brought { what, ..Brought::default() });
         }
         let (held, mail_slots) = {
-            let mut library = library::open(&self.devices, &first.library)?;
+            let mut library = library::open(&*self.devices, &first.library)?;
             (library.inventory().map_err(library::of_tape)?, library.elements().mail_slots)
         };
         let in_mail = |tape: &&Held| matches!(tape.place, Place::Mail(_));
@@ -93,7 +93,7 @@ impl Cell {
             let tape = held.iter().find(|tape| tape.barcode == barcode);
             // Also one that stays: none is brought out of a drive later on.
             if let Some(Place::Drive(n)) = tape.map(|tape| tape.place) {
-                library::unload(&self.devices, &first.library, n)?;
+                library::unload(&*self.devices, &first.library, n)?;
             }
             if !tape.as_ref().is_some_and(in_mail) {
                 if room == 0 {

@@ -5,12 +5,12 @@
 pub(crate) mod known;
 
 use capstan_address::LibraryName;
-use capstan_devices::host::DeviceHost;
-use capstan_devices::host::library::Seen;
 use capstan_medium::DeviceError;
+use capstan_medium::host::DeviceHost;
+use capstan_medium::tape::FoundDevice;
 use capstan_medium::tape::TapeError;
+use capstan_medium::tape::TapeLibrary;
 use capstan_medium::tape::{DriveInfo, Elements, Held, Place, is_spare};
-use capstan_tape::Changer;
 
 pub use known::{Exported, Inventoried, KnownTape};
 
@@ -78,7 +78,7 @@ impl std::str::FromStr for TapeName {
 }
 
 /// A library that is open.
-pub(crate) fn open(devices: &DeviceHost, name: &LibraryName) -> Result<Box<dyn Changer>> {
+pub(crate) fn open(devices: &dyn DeviceHost, name: &LibraryName) -> Result<Box<dyn TapeLibrary>> {
     devices.library(name).map_err(of_tape)
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn of_tape(error: TapeError) -> CellError {
 }
 
 /// Drives and changers of this machine, or of those iSCSI hosts; and why some targets could not be asked.
-pub fn scan(devices: &DeviceHost, hosts: &[String]) -> Result<(Vec<Seen>, Vec<String>)> {
+pub fn scan(devices: &dyn DeviceHost, hosts: &[String]) -> Result<(Vec<FoundDevice>, Vec<String>)> {
     if hosts.is_empty() {
         return Ok((devices.devices_here(), Vec::new()));
     }
@@ -101,7 +101,7 @@ pub fn scan(devices: &DeviceHost, hosts: &[String]) -> Result<(Vec<Seen>, Vec<St
 }
 
 /// How it stands with a library.
-pub fn status(devices: &DeviceHost, name: &LibraryName) -> Result<LibraryStatus> {
+pub fn status(devices: &dyn DeviceHost, name: &LibraryName) -> Result<LibraryStatus> {
     let mut library = open(devices, name)?;
     let elements = library.elements();
     let infos = (1..=elements.drives).map(|n| Ok((n, library.drive_info(n).map_err(of_tape)?)));
@@ -129,8 +129,8 @@ const TRIES: u32 = 20;
 /// Does something with tapes by where they lie; anew, if that failed as others moved some meanwhile: a robot is waited for, and who has it
 /// moves tapes.
 fn by_places<T>(
-    library: &mut dyn Changer,
-    mut act: impl FnMut(&mut dyn Changer, &[Held]) -> Result<T>,
+    library: &mut dyn TapeLibrary,
+    mut act: impl FnMut(&mut dyn TapeLibrary, &[Held]) -> Result<T>,
 ) -> Result<T> {
     let mut held = library.inventory().map_err(of_tape)?;
     for _ in 1..TRIES {
@@ -153,7 +153,7 @@ fn by_places<T>(
 
 /// Moves a tape from a place to another. One in a drive is unloaded first.
 pub fn move_tape(
-    devices: &DeviceHost,
+    devices: &dyn DeviceHost,
     name: &LibraryName,
     from: Place,
     to: Place,
@@ -169,7 +169,7 @@ pub fn move_tape(
 
 /// Loads a tape into a drive: that one, or the first that is empty and that nobody uses.
 pub fn load(
-    devices: &DeviceHost,
+    devices: &dyn DeviceHost,
     name: &LibraryName,
     tape: &TapeName,
     drive: Option<u32>,
@@ -192,7 +192,7 @@ pub fn load(
 }
 
 /// The first drive that is empty, that nobody uses, and that this host reaches.
-fn free_drive(library: &mut dyn Changer, held: &[Held]) -> Result<u32> {
+fn free_drive(library: &mut dyn TapeLibrary, held: &[Held]) -> Result<u32> {
     for number in 1..=library.elements().drives {
         if at(held, Place::Drive(number)).is_some() {
             continue;
@@ -206,7 +206,7 @@ fn free_drive(library: &mut dyn Changer, held: &[Held]) -> Result<u32> {
 }
 
 /// Unloads a drive: its tape goes back to where it came from, or else to the first free slot.
-pub fn unload(devices: &DeviceHost, name: &LibraryName, drive: u32) -> Result<Moved> {
+pub fn unload(devices: &dyn DeviceHost, name: &LibraryName, drive: u32) -> Result<Moved> {
     let mut library = open(devices, name)?;
     let elements = library.elements();
     has_drive(&*library, drive)?;
@@ -227,7 +227,7 @@ pub fn unload(devices: &DeviceHost, name: &LibraryName, drive: u32) -> Result<Mo
 }
 
 /// Cleans a drive with the first cleaning tape that is fit for it.
-pub fn clean(devices: &DeviceHost, name: &LibraryName, drive: u32) -> Result<Cleaned> {
+pub fn clean(devices: &dyn DeviceHost, name: &LibraryName, drive: u32) -> Result<Cleaned> {
     let mut library = open(devices, name)?;
     has_drive(&*library, drive)?;
     let held = library.inventory().map_err(of_tape)?;
@@ -256,12 +256,12 @@ pub fn clean(devices: &DeviceHost, name: &LibraryName, drive: u32) -> Result<Cle
 }
 
 /// The number of a drive that the library has.
-fn has_drive(library: &dyn Changer, drive: u32) -> Result<u32> {
+fn has_drive(library: &dyn TapeLibrary, drive: u32) -> Result<u32> {
     library.elements().refuse_no_drive(library.name(), drive).map_err(of_tape)?;
     Ok(drive)
 }
 
-fn carry(library: &mut dyn Changer, barcode: &str, from: Place, to: Place) -> Result<Moved> {
+fn carry(library: &mut dyn TapeLibrary, barcode: &str, from: Place, to: Place) -> Result<Moved> {
     library.move_tape(from, to).map_err(of_tape)?;
     Ok(Moved { barcode: barcode.to_owned(), from, to: Some(to) })
 }

@@ -9,11 +9,10 @@
 use std::collections::BTreeSet;
 
 use capstan_address::{Address, LibraryName};
-use capstan_devices::drives::SUSPECT;
-use capstan_devices::ledger::{DriveFault, DriveOnRecord};
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
+use capstan_medium::host::ledger::{DriveFault, DriveOnRecord, SUSPECT};
 use capstan_medium::tape::DriveSession;
 use serde::{Deserialize, Serialize};
 

@@ -10,11 +10,11 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use capstan_address::LibraryName;
-use capstan_devices::queue::Queue;
-use capstan_devices::shared::Common;
 use capstan_engine::leaving;
 use capstan_idb::{Idb, IdbError, RobotLease};
 use capstan_medium::DeviceError;
+use capstan_medium::host::queue::Queue;
+use capstan_medium::host::shared::Common;
 use capstan_medium::tape::TapeError;
 use parking_lot::Mutex;
 
@@ -295,7 +295,7 @@ fn holder(held: &RobotLease) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capstan_devices::host::DeviceHost;
+    use capstan_medium::host::waits::Waits;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::thread;
 
@@ -327,7 +327,7 @@ mod tests {
             for _ in 0..3 {
                 scope.spawn(|| {
                     let booked = Booked::wait(
-                        DeviceHost::default().queue(),
+                        &Arc::new(Queue::counted_by(Waits::default())),
                         idb.clone(),
                         "r",
                         SHORT,
@@ -360,8 +360,14 @@ mod tests {
         let said = Arc::new(told);
         let told = said.clone();
         let tell = move |text: &str| told.lock().push(text.to_owned());
-        let booked =
-            Booked::wait(DeviceHost::default().queue(), idb.clone(), "r", SHORT, &tell).unwrap();
+        let booked = Booked::wait(
+            &Arc::new(Queue::counted_by(Waits::default())),
+            idb.clone(),
+            "r",
+            SHORT,
+            &tell,
+        )
+        .unwrap();
         assert!(begun.elapsed() >= SHORT.lease);
         assert_eq!(said.lock().len(), 1);
         assert!(
@@ -388,10 +394,15 @@ mod tests {
                 }
             });
             let terms = Terms { patience: Duration::from_millis(900), ..SHORT };
-            let refused =
-                Booked::wait(DeviceHost::default().queue(), idb.clone(), "r", terms, &|_| ())
-                    .err()
-                    .unwrap();
+            let refused = Booked::wait(
+                &Arc::new(Queue::counted_by(Waits::default())),
+                idb.clone(),
+                "r",
+                terms,
+                &|_| (),
+            )
+            .err()
+            .unwrap();
             end.store(1, SeqCst);
             assert!(refused.to_string().contains("on elsewhere"), "{refused}");
         });
@@ -421,7 +432,10 @@ mod tests {
         };
         assert_eq!(idb.take_robot(&dead).unwrap(), None);
         let begun = Instant::now();
-        drop(Booked::wait(DeviceHost::default().queue(), idb, "r", TERMS, &|_| ()).unwrap());
+        drop(
+            Booked::wait(&Arc::new(Queue::counted_by(Waits::default())), idb, "r", TERMS, &|_| ())
+                .unwrap(),
+        );
         assert!(begun.elapsed() < Duration::from_secs(20));
     }
 }

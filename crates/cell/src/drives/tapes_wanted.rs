@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use capstan_address::Address;
-use capstan_devices::operator::Board;
 use capstan_idb::{Medium, SessionsOf, Status, TapeRequest};
+use capstan_medium::host::operator::Board;
 use parking_lot::Mutex;
 
 use crate::Cell;

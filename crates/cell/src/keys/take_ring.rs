@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 
 use capstan_address::Address;
-use capstan_devices::host::DeviceHost;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::keys::{KeyRecord, KeyRing, Scope, Unlocked};
+use capstan_medium::host::DeviceHost;
 
 use crate::Cell;
 use crate::error::{CellError, KeyRefusal, Result};
@@ -32,7 +32,7 @@ pub struct TakenRing {
 /// Whoever can alter a medium can put a ring of his own there, and would read what is written for it. Only who knows
 /// the secret can have made a lock of the active pair that it opens; older pairs and recipient locks prove nothing.
 pub fn ring_of_medium(
-    devices: &DeviceHost,
+    devices: &dyn DeviceHost,
     device: &Address,
     secrets: &Secrets,
 ) -> Result<TakenRing> {

@@ -77,7 +77,7 @@ impl Cell {
             }
             address => address,
         };
-        let AtHand { absent, problem, there, .. } = look(&self.devices, medium);
+        let AtHand { absent, problem, there, .. } = look(&*self.devices, medium);
         if is_others && there.is_none() {
             // What is not known of it here, its host says; what that found is on record.
             return Ok(is_marked.then(marked).flatten());
@@ -108,7 +108,7 @@ impl Cell {
     /// What a medium of another cell lacks that is at hand on disk. Where it is away, that is for its cell to watch over.
     pub(crate) fn gone_of_others(&self, medium: &Medium) -> Result<Option<Gone>> {
         let is_on_disk = medium.device.is_on_disks();
-        let Some(there) = look(&self.devices, medium).there.filter(|_| is_on_disk) else {
+        let Some(there) = look(&*self.devices, medium).there.filter(|_| is_on_disk) else {
             return Ok(None);
         };
         let (segments, grown) = match self.lacking_segments(&there) {
@@ -127,7 +127,7 @@ impl Cell {
         medium: &Medium,
         address: &Address,
     ) -> Result<Option<HashSet<SegmentId>>> {
-        let AtHand { absent, there, .. } = look(&self.devices, medium);
+        let AtHand { absent, there, .. } = look(&*self.devices, medium);
         if address.is_sequential() {
             return Ok(absent.is_none().then(HashSet::new));
         }

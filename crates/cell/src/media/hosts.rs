@@ -49,7 +49,7 @@ pub(crate) fn is_elsewhere(cell: &Cell, medium: &Medium) -> bool {
 
 /// Looks whether a medium is where it was last seen. What is in the place that another host's has there says nothing of it.
 pub(crate) fn look_here(cell: &Cell, medium: &Medium) -> AtHand {
-    let found = look(&cell.devices, medium);
+    let found = look(&*cell.devices, medium);
     match has_it(&cell.idb, medium) {
         Some(why) if found.absent.is_some() || found.problem.is_some() && found.there.is_none() => {
             AtHand { absent: Some(why), ..AtHand::default() }

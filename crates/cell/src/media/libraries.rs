@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use capstan_address::{Address, LibraryName, TapeAddress};
-use capstan_devices::host::DeviceHost;
 use capstan_medium::DeviceError;
+use capstan_medium::host::DeviceHost;
 
 use crate::error::chain;
 
@@ -14,7 +14,7 @@ pub(crate) type Libraries =
 
 /// Why a tape is not in its library, if it is not.
 pub(crate) fn tape_away(
-    devices: &DeviceHost,
+    devices: &dyn DeviceHost,
     tape: &Address,
     libraries: &mut Libraries,
 ) -> Option<String> {
@@ -34,7 +34,7 @@ pub(crate) fn tape_away(
 
 /// What is in a library; of one that others have nothing is said.
 fn barcodes_in(
-    devices: &DeviceHost,
+    devices: &dyn DeviceHost,
     library: &LibraryName,
 ) -> std::result::Result<HashSet<String>, Option<String>> {
     match devices.inventory(library) {

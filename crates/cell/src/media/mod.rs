@@ -22,13 +22,13 @@ pub(crate) mod write_protected;
 use std::path::Path;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::drives::Wanted;
-use capstan_devices::host::DeviceHost;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Idb, Management, Medium, Segment};
 use capstan_medium::OpenMedium;
+use capstan_medium::host::DeviceHost;
+use capstan_medium::host::Wanted;
 use capstan_medium::storage::Recorded;
 use capstan_medium::tape::Media;
 use capstan_medium::tape::Place;
@@ -199,7 +199,7 @@ fn label_for(media: &[Medium], id: MediumId, own: &str) -> String {
 }
 
 /// Looks whether a medium is where it was last seen.
-fn look(devices: &DeviceHost, medium: &Medium) -> AtHand {
+fn look(devices: &dyn DeviceHost, medium: &Medium) -> AtHand {
     let mut found = AtHand::default();
     let path = match &medium.device {
         Address::File(path) => path,
@@ -219,7 +219,7 @@ fn look(devices: &DeviceHost, medium: &Medium) -> AtHand {
             return AtHand { absent: unknown.known().err().map(|e| e.to_string()), ..found };
         }
     };
-    match capstan_devices::directory::open(path) {
+    match devices.medium(&medium.device) {
         Ok(there) if there.header().medium != medium.id => {
             let other = &there.header().label;
             found.absent = Some(format!("medium '{other}' is in its place"));
@@ -232,7 +232,7 @@ fn look(devices: &DeviceHost, medium: &Medium) -> AtHand {
                 )
             });
             found.header = Some(there.header().clone());
-            (found.free_bytes, found.used_bytes) = whereabouts::space(path).unzip();
+            (found.free_bytes, found.used_bytes) = free_and_used(devices, path).unzip();
             found.there = Some(there);
         }
         Err(capstan_medium::DeviceError::Io { source, .. }) => found.absent = Some(plain(&source)),
@@ -246,7 +246,7 @@ fn look(devices: &DeviceHost, medium: &Medium) -> AtHand {
 
 /// The same of an array: it is at hand if enough of its members are.
 fn look_at_array(
-    devices: &DeviceHost,
+    devices: &dyn DeviceHost,
     medium: &Medium,
     address: &Address,
     mut found: AtHand,
@@ -269,7 +269,7 @@ fn look_at_array(
             found.header = Some(there.header().clone());
             // The fullest member is full first.
             let directories = address.directories();
-            let spaces = directories.iter().filter_map(|path| whereabouts::space(path));
+            let spaces = directories.iter().filter_map(|path| free_and_used(devices, path));
             (found.free_bytes, found.used_bytes) = spaces.min().unzip();
             found.there = Some(there);
         }
@@ -279,7 +279,7 @@ fn look_at_array(
 }
 
 /// Why a tape is not in its library, if it is not.
-pub(crate) fn absent_tape(devices: &DeviceHost, tape: &TapeAddress) -> Option<String> {
+pub(crate) fn absent_tape(devices: &dyn DeviceHost, tape: &TapeAddress) -> Option<String> {
     absent(tape, &whereabouts::place_of(devices, tape))
 }
 
@@ -296,7 +296,7 @@ fn absent(
 
 /// Why too few tapes of an array are where they were last seen, if so; and what lacks of it in any case.
 pub(crate) fn lacking_tapes(
-    devices: &DeviceHost,
+    devices: &dyn DeviceHost,
     address: &Address,
 ) -> (Option<String>, Vec<String>) {
     match address {
@@ -329,9 +329,9 @@ pub(crate) fn lacking_tapes(
     }
 }
 
-/// Bytes free on the file system of a path. File systems that store nothing (proc, sysfs) count no blocks.
-pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
-    whereabouts::space(path).map(|(free, _)| free)
+/// Bytes free and bytes used on the file system of a directory.
+fn free_and_used(devices: &dyn DeviceHost, path: &Path) -> Option<(u64, u64)> {
+    devices.space(path).map(|space| (space.free, space.used))
 }
 
 /// Bytes, as sentences have them.

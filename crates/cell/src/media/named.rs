@@ -9,7 +9,7 @@ use capstan_address::{Address, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_idb::{ID_DIGITS_LEAST, Medium};
 use capstan_medium::DeviceError;
-use capstan_mounts::whole;
+use capstan_medium::host::DeviceHost;
 
 use crate::Cell;
 use crate::error::{CellError, MediumRefusal, Result, chain};
@@ -41,7 +41,7 @@ impl Cell {
         if std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none()) {
             return Err(MediumRefusal::BlankDirectory(path.clone()).into());
         }
-        let id = capstan_devices::directory::open(path)?.header().medium;
+        let id = self.devices.medium(&address)?.header().medium;
         let known = self.idb.medium(id)?.ok_or_else(unknown)?;
         // What is done to the medium that is known would not be done to its copy in this directory.
         self.refuse_twice(id, &address)?;
@@ -71,7 +71,7 @@ impl Cell {
         if called.is_empty() {
             return Ok(None);
         }
-        let other = path.and_then(|path| other_in(&path, &called, &media));
+        let other = path.and_then(|path| other_in(&*self.devices, &path, &called, &media));
         match (called.as_slice(), other) {
             ([one], None) => Ok(Some((*one).clone())),
             (called, other) => Err(ambiguous(text, called, other)),
@@ -98,8 +98,13 @@ fn rank_of(medium: &Medium, tape: &TapeAddress, changed: &[MediumId]) -> Option<
 }
 
 /// What is in a directory, or was and should be, if that is none of these media.
-fn other_in(path: &Path, called: &[&Medium], media: &[Medium]) -> Option<String> {
-    match capstan_devices::directory::open(path) {
+fn other_in(
+    devices: &dyn DeviceHost,
+    path: &Path,
+    called: &[&Medium],
+    media: &[Medium],
+) -> Option<String> {
+    match devices.medium(&Address::File(path.to_owned())) {
         Ok(there) => {
             let (id, label) = (there.header().medium, &there.header().label);
             match media.iter().find(|m| m.id == id) {
@@ -109,8 +114,9 @@ fn other_in(path: &Path, called: &[&Medium], media: &[Medium]) -> Option<String>
             }
         }
         Err(e) => {
-            let place = whole(path);
-            let was_here = |m: &&Medium| m.device.directories().iter().any(|p| whole(p) == place);
+            let place = devices.whole(path);
+            let was_here =
+                |m: &&Medium| m.device.directories().iter().any(|p| devices.whole(p) == place);
             let here: Vec<&Medium> = media.iter().filter(was_here).collect();
             match here.last() {
                 _ if here.iter().any(|m| called.iter().any(|c| c.id == m.id)) => None,

@@ -1,9 +1,9 @@
 //! Tapes that are out of the house: a single one with its medium, those of an array each by itself.
 
 use capstan_address::{Address, LibraryName, TapeAddress};
-use capstan_devices::rait::placed::Placed;
 use capstan_format::id::MediumId;
 use capstan_idb::{Idb, Management, Medium};
+use capstan_medium::host::placed::Placed;
 use capstan_medium::tape::{Held, Place};
 
 use crate::Cell;

@@ -1,14 +1,14 @@
 //! Whose media are: a cell writes on its own.
 
 use capstan_address::{Address, LibraryName};
-use capstan_devices::open::{Unjudged, Writable};
-use capstan_devices::rait::placed::Placed;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_idb::{Idb, Medium, RotationSet};
 use capstan_medium::OpenMedium;
+use capstan_medium::host::placed::Placed;
+use capstan_medium::host::{Unjudged, Writable};
 
 use super::{Condition, MediumInfo, label_for, shown};
 use crate::Cell;
@@ -102,7 +102,7 @@ impl Cell {
 
     /// Lets a medium that was opened to write be written, if it is one that [`Self::refuse_others`] does not refuse, or was made now.
     /// That the same place was looked at before is not enough: where its header could not be read then, it can be now.
-    pub(crate) fn judged(&self, address: &Address, opened: Unjudged) -> Result<Writable> {
+    pub(crate) fn judged(&self, address: &Address, opened: Unjudged) -> Result<Box<dyn Writable>> {
         opened.judged(|medium, is_new| match is_new {
             true => Ok(()),
             false => {
@@ -207,8 +207,8 @@ impl Cell {
         }
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
         let known = self.known_members();
-        let open = || Ok(self.devices.writable_known(address, nobody, None, &known)?);
-        let opened = patiently(&self.devices, open)?;
+        let open = || Ok(self.devices.writable(address, &nobody, None, &known)?);
+        let opened = patiently(&*self.devices, open)?;
         let device = opened.judged(|now, _| refuse_other(&medium, now))?;
         let row = self.put_medium_of(&device.placed(address), device.medium().header())?;
         self.record_unknown(device.medium(), &SessionLog::new(observer))?;
@@ -340,17 +340,17 @@ impl Cell {
     }
 
     /// A medium of this cell, held for writing. It has to be there, and in no other state. One that others have is waited for.
-    pub(crate) fn hold(&self, medium: &Medium) -> Result<Writable> {
-        patiently(&self.devices, || self.hold_now(medium))
+    pub(crate) fn hold(&self, medium: &Medium) -> Result<Box<dyn Writable>> {
+        patiently(&*self.devices, || self.hold_now(medium))
     }
 
     /// The same, at once.
-    pub(crate) fn hold_now(&self, medium: &Medium) -> Result<Writable> {
+    pub(crate) fn hold_now(&self, medium: &Medium) -> Result<Box<dyn Writable>> {
         let address = &medium.device;
         self.refuse_others(address)?;
         let there = self.open_medium(medium)?;
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let device = self.judged(address, self.devices.writable(address, nobody, None)?)?;
+        let device = self.judged(address, self.devices.writable(address, &nobody, None, &())?)?;
         refuse_other(&there, device.medium())?;
         // Another disk may be in its place. A tape is told by its barcode, and given up whatever is left of it.
         if !address.is_sequential() {

@@ -6,12 +6,12 @@
 use std::path::Path;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::directory::{InDirectory, look_in};
-use capstan_devices::host::DeviceHost;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_medium::DeviceError;
-use capstan_mounts::{MountTables, whole};
+use capstan_medium::host::DeviceHost;
+use capstan_medium::host::directories::InDirectory;
+use capstan_mounts::MountTables;
 
 use super::{is_place_here, shown};
 use crate::Cell;
@@ -23,7 +23,7 @@ impl Cell {
     /// Refuses to make a medium where nothing is now and another one was, or where a disk is not mounted, unless that is asked
     /// for. Who finds a medium there, or anything else, says so himself. Nothing is touched.
     pub(crate) fn refuse_taken(&self, address: &Address, new_medium: bool) -> Result<()> {
-        if new_medium || !is_bare(&self.devices, address) {
+        if new_medium || !is_bare(&*self.devices, address) {
             return Ok(());
         }
         self.refuse_taken_but(address, None)
@@ -36,7 +36,7 @@ impl Cell {
         array: MediumId,
         new_medium: bool,
     ) -> Result<()> {
-        if new_medium || !is_bare(&self.devices, address) {
+        if new_medium || !is_bare(&*self.devices, address) {
             return Ok(());
         }
         self.refuse_taken_but(address, Some(array))
@@ -57,9 +57,10 @@ impl Cell {
             Some(header) => Some((header.medium, header.label)),
             None if new_medium => None,
             None => {
-                let places: Vec<_> = address.directories().iter().map(|p| whole(p)).collect();
+                let places: Vec<_> =
+                    address.directories().iter().map(|p| self.devices.whole(p)).collect();
                 let was_here = |row: &Medium| {
-                    row.device.directories().iter().any(|p| places.contains(&whole(p)))
+                    row.device.directories().iter().any(|p| places.contains(&self.devices.whole(p)))
                 };
                 let mut here = self.idb.media()?;
                 here.retain(|row| is_place_here(&self.idb, row) && was_here(row));
@@ -81,15 +82,16 @@ impl Cell {
             .map(|medium| (medium, &medium.device))
             .collect();
         for path in address.directories() {
-            let place = whole(&path);
-            let was_here = |of: &Address| of.directories().iter().any(|p| whole(p) == place);
+            let place = self.devices.whole(&path);
+            let was_here =
+                |of: &Address| of.directories().iter().any(|p| self.devices.whole(p) == place);
             let mut here: Vec<_> = known.iter().filter(|(_, of)| was_here(of)).collect();
             here.retain(|(medium, _)| is_place_here(&self.idb, medium));
             here.sort_by_key(|(medium, _)| medium.created_us);
             if let Some((medium, _)) = here.last() {
                 return Err(taken(medium, &place.display().to_string()));
             }
-            if let Some(point) = self.mounts.empty_mount_point(&path) {
+            if let Some(point) = self.devices.empty_mount_point(&path) {
                 return Err(not_mounted(&place, &point));
             }
         }
@@ -144,9 +146,9 @@ fn not_mounted(place: &Path, point: &Path) -> CellError {
 }
 
 /// Whether nothing is at a device, so that a medium would be made there.
-fn is_bare(devices: &DeviceHost, address: &Address) -> bool {
+fn is_bare(devices: &dyn DeviceHost, address: &Address) -> bool {
     match address {
-        Address::File(path) => match capstan_devices::directory::open(path) {
+        Address::File(_) => match devices.medium(address) {
             Ok(_) => false,
             Err(DeviceError::Io { source, .. }) => source.kind() == std::io::ErrorKind::NotFound,
             Err(e) => matches!(e, DeviceError::NoMedium(_)),
@@ -161,11 +163,11 @@ fn is_bare(devices: &DeviceHost, address: &Address) -> bool {
             let directories = address.directories();
             address.tapes().is_empty()
                 && !directories.is_empty()
-                && directories.iter().all(|path| is_bare_directory(path))
+                && directories.iter().all(|path| is_bare_directory(devices, path))
         }
     }
 }
 
-fn is_bare_directory(path: &Path) -> bool {
-    matches!(look_in(path), Ok(InDirectory::Nothing))
+fn is_bare_directory(devices: &dyn DeviceHost, path: &Path) -> bool {
+    matches!(devices.look_in(path), Ok(InDirectory::Nothing))
 }

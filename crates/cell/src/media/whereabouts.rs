@@ -1,10 +1,8 @@
 //! Where tapes are: in which place of their library; and how full media are.
 
-use std::path::Path;
-
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::host::DeviceHost;
 use capstan_idb::{Holdings, Management};
+use capstan_medium::host::DeviceHost;
 use capstan_medium::tape::Place;
 
 use super::AtHand;
@@ -37,7 +35,10 @@ impl TapeAt {
 }
 
 /// Where a tape is in its library; or why that cannot be asked. A tape without a barcode lies on a shelf, or in its drive.
-pub(super) fn place_of(devices: &DeviceHost, tape: &TapeAddress) -> Result<Option<Place>, String> {
+pub(super) fn place_of(
+    devices: &dyn DeviceHost,
+    tape: &TapeAddress,
+) -> Result<Option<Place>, String> {
     let Some(barcode) = tape.tape.as_deref() else { return Ok(None) };
     match devices.inventory(&tape.library) {
         Ok(held) => Ok(held.iter().find(|h| h.barcode == barcode).map(|h| h.place)),
@@ -75,14 +76,6 @@ pub(crate) fn places_shown(tapes: &[TapeAt]) -> String {
     }
     let each = tapes.iter().zip(places).map(|(tape, place)| format!("{} {place}", tape.barcode));
     each.collect::<Vec<_>>().join("; ")
-}
-
-/// Bytes free and bytes used on the file system of a path.
-pub(super) fn space(path: &Path) -> Option<(u64, u64)> {
-    let stat = rustix::fs::statvfs(path).ok().filter(|stat| stat.f_blocks > 0)?;
-    let used = stat.f_blocks.saturating_sub(stat.f_bfree);
-    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-    Some((bytes(stat.f_bavail), bytes(used)))
 }
 
 /// How much of a medium is used, from 0 to 1, where that is known: of a tape by what its drive said last, of a directory by its file

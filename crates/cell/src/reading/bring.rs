@@ -1,16 +1,16 @@
 //! Tapes that are wanted and not in their libraries: all of them are asked for at once, before the first one is waited for.
 //!
-//! Whoever needs one waits for it as for the tape of a drive that stands alone ([`capstan_devices::operator`]). What is at hand is read
+//! Whoever needs one waits for it as for the tape of a drive that stands alone ([`capstan_medium::host::operator`]). What is at hand is read
 //! meanwhile.
 
 use std::collections::{HashMap, HashSet};
 
 use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_catalog::places::{Away, SegmentPlace};
-use capstan_devices::operator::Asked;
 use capstan_engine::frames::Place;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_idb::Idb;
+use capstan_medium::host::operator::Asked;
 
 use crate::Cell;
 use crate::error::Result;
@@ -285,7 +285,7 @@ impl Cell {
         };
         let is_incomplete = |tape: &TapeAddress| self.devices.is_incomplete(tape);
         let is_any_incomplete = address.tapes().iter().any(is_incomplete);
-        if !is_any_incomplete && lacking_tapes(&self.devices, &address).0.is_none() {
+        if !is_any_incomplete && lacking_tapes(&*self.devices, &address).0.is_none() {
             return Ok(Vec::new());
         }
         let management = self.idb.management(medium)?;
@@ -329,7 +329,7 @@ impl Cell {
 
     /// Whether a tape is where it can be read: in its library, or somebody puts it in by hand.
     pub(crate) fn is_tape_here(&self, tape: &TapeAddress) -> bool {
-        lacking_tapes(&self.devices, &Address::Tape(tape.clone())).0.is_none()
+        lacking_tapes(&*self.devices, &Address::Tape(tape.clone())).0.is_none()
     }
 
     /// A tape with its medium's label and where it is, as far as these say more.
@@ -350,7 +350,7 @@ impl Cell {
     pub(crate) fn is_to_be_had(&self, address: &Address) -> Result<bool> {
         match address {
             Address::Tape(tape) if tape.tape.is_none() => Ok(self.devices.is_by_hand(tape)?),
-            _ => Ok(lacking_tapes(&self.devices, address).0.is_none()),
+            _ => Ok(lacking_tapes(&*self.devices, address).0.is_none()),
         }
     }
 

@@ -8,13 +8,14 @@ pub(crate) mod waited;
 pub(crate) mod waits;
 pub(crate) mod watch;
 
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::host::DeviceHost;
 use capstan_engine::clock;
 use capstan_engine::message::{Code, Listener, Message, Severity};
 use capstan_format::id::SessionId;
 use capstan_idb::{Session, Status};
+use capstan_medium::host::DeviceHost;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::Cell;
@@ -173,7 +174,7 @@ impl<'a> SessionLog<'a> {
     }
 
     /// Moves the errors into the report, how long tapes were waited for, and which planned faults struck.
-    pub fn fill(&self, devices: &DeviceHost, report: &mut Report) {
+    pub fn fill(&self, devices: &dyn DeviceHost, report: &mut Report) {
         report.tape_wait_s += devices.operator().take_waited().as_secs_f64();
         report.faults.append(&mut devices.take_struck());
         let mut errors = self.errors();

@@ -1,8 +1,8 @@
 //! What copies and consolidations share: they move frames from media to media, and are watched doing it.
 
-use capstan_devices::waits::Waits;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
+use capstan_medium::host::waits::Waits;
 
 use crate::report::Report;
 use crate::session::SessionLog;

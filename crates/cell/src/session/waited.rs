@@ -1,7 +1,7 @@
 //! What others have: waited for, and who they are.
 
-use capstan_devices::host::DeviceHost;
 use capstan_idb::Idb;
+use capstan_medium::host::DeviceHost;
 
 use crate::Cell;
 use crate::error::{CellError, Result};
@@ -14,7 +14,7 @@ const OTHERS: &str = "other sessions";
 /// Does it again as long as others have what it needs and somebody waits for that. It has nothing meanwhile that others might wait
 /// for.
 pub(crate) fn patiently<T>(
-    devices: &DeviceHost,
+    devices: &dyn DeviceHost,
     mut attempt: impl FnMut() -> Result<T>,
 ) -> Result<T> {
     let mut wait = devices.queue().wait();
@@ -116,6 +116,8 @@ fn name_in(text: &str, holders: &[Holder<'_>], here: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use capstan_devices::host::LocalDevices;
+
     use super::*;
 
     #[test]
@@ -152,11 +154,11 @@ mod tests {
         ))));
         // Nobody set how long is waited: it is done once.
         let mut tried = 0;
-        let refused: Result<()> = patiently(&DeviceHost::default(), || {
+        let refused: Result<()> = patiently(&LocalDevices::default(), || {
             tried += 1;
             Err(busy(1))
         });
         assert!(refused.is_err() && tried == 1);
-        assert_eq!(patiently(&DeviceHost::default(), || Ok(5)).unwrap(), 5);
+        assert_eq!(patiently(&LocalDevices::default(), || Ok(5)).unwrap(), 5);
     }
 }

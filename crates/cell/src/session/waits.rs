@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use capstan_devices::queue::Board;
 use capstan_idb::{SessionWait, SessionsOf, Status};
+use capstan_medium::host::queue::Board;
 use parking_lot::Mutex;
 
 use crate::Cell;

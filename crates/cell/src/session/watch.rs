@@ -1,14 +1,15 @@
 //! Watching a session: the verdict, progress, sustained rates, and how hard to compress.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use capstan_devices::waits::Waits;
 use capstan_engine::ladder::Ladder;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::threads;
 use capstan_engine::verdict::{Lanes, Verdict, Watch};
+use capstan_medium::host::waits::Waits;
 
 use crate::observe::Progress;
 

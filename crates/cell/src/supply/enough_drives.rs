@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use capstan_address::{Address, LibraryName, TapeAddress};
-use capstan_devices::host::DeviceHost;
+use capstan_medium::host::DeviceHost;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;
@@ -29,7 +29,7 @@ pub(crate) fn tapes_in(tapes: &[TapeAddress]) -> Needs {
 /// # Errors
 /// [`SupplyRefusal::TooFewDrives`], which says of the library how many it has and how many it takes.
 pub fn refuse_too_few_drives<'a>(
-    host: &DeviceHost,
+    host: &dyn DeviceHost,
     devices: impl IntoIterator<Item = &'a Address>,
 ) -> Result<()> {
     let devices: Vec<&Address> = devices.into_iter().collect();
@@ -64,7 +64,7 @@ impl Cell {
             let Ok(would) = would else { break };
             let device = &would.device;
             let written = std::iter::once(device).chain(&request.mirrors);
-            match refuse_too_few_drives(&self.devices, written) {
+            match refuse_too_few_drives(&*self.devices, written) {
                 Ok(()) => return Ok(()),
                 // One that is blank is no medium that could be passed over.
                 Err(e) if self.idb.medium(would.id)?.is_none() => return Err(e),

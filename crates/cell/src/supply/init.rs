@@ -1,11 +1,11 @@
 //! Making media.
 
 use capstan_address::Address;
-use capstan_devices::rait::placed::Placed;
 use capstan_format::block::is_block_size;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Medium, RotationSet};
 use capstan_medium::OpenMedium;
+use capstan_medium::host::placed::Placed;
 
 use crate::Cell;
 use crate::error::{CellError, Result, SupplyRefusal};
@@ -32,7 +32,7 @@ pub struct Initialise {
 impl Cell {
     /// Makes a medium in an empty or new directory, or on a blank tape.
     pub fn media_init(&self, address: &Address, wanted: &Initialise) -> Result<MediumInfo> {
-        patiently(&self.devices, || self.media_init_now(address, wanted))
+        patiently(&*self.devices, || self.media_init_now(address, wanted))
     }
 
     /// The same, at once: what others have is an error.
@@ -71,7 +71,7 @@ impl Cell {
             None => check_text_of_label(&label)?,
         }
         let new = || self.new_medium(&label, size);
-        let opened = self.devices.writable(address, new, None)?;
+        let opened = self.devices.writable(address, &new, None, &())?;
         let is_new = std::cell::Cell::new(false);
         let device = opened.judged(|there, made| {
             is_new.set(made);
@@ -96,7 +96,7 @@ impl Cell {
     pub(crate) fn given_header_again(&self, medium: &Medium) -> Result<Option<Medium>> {
         let address = &medium.device;
         if self.empty_on_tape(address)?.is_none_or(|empty| empty.id != medium.id)
-            || !patiently(&self.devices, || Ok(self.devices.is_blank(address)?))?
+            || !patiently(&*self.devices, || Ok(self.devices.is_blank(address)?))?
         {
             return Ok(None);
         }

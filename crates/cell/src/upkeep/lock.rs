@@ -218,7 +218,7 @@ impl Cell {
             let device = self.device_of_medium(id).filter(Address::is_sequential);
             let here = match (device, held.remove(&id)) {
                 (Some(tapes), _) => {
-                    match self.exported(id)?.or_else(|| lacking_tapes(&self.devices, &tapes).0) {
+                    match self.exported(id)?.or_else(|| lacking_tapes(&*self.devices, &tapes).0) {
                         Some(why) => {
                             let name = self.labels(std::iter::once(&id))?.concat();
                             Err(LockRefusal::TapeAway { label: name, why }.into())

@@ -201,7 +201,7 @@ impl Cell {
         libraries: &mut Libraries,
     ) -> Result<Option<Gone>> {
         let mut of =
-            self.gone(medium, management, &mut |t| tape_away(&self.devices, t, libraries))?;
+            self.gone(medium, management, &mut |t| tape_away(&*self.devices, t, libraries))?;
         if let Some(of) = of.as_mut().filter(|of| !of.changed)
             && !management.tapes_out.is_empty()
         {

@@ -99,7 +99,7 @@ impl Cell {
         let is_away = match &address {
             // Nobody can say of a tape on a shelf whether it is still there.
             Address::Tape(TapeAddress { tape: None, .. }) => true,
-            Address::Tape(_) => tape_away(&self.devices, address, libraries).is_some(),
+            Address::Tape(_) => tape_away(&*self.devices, address, libraries).is_some(),
             _ => match self.lacking_in_place(medium, address) {
                 Ok(None) => true,
                 Ok(Some(segments)) if segments.is_empty() => return Ok(None),

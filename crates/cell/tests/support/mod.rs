@@ -17,6 +17,7 @@ use capstan_cell::request::{
     BackupRequest, Compression, Locked, Overwrite, ReadMode, RestoreRequest, RestoreTo, Source,
     VersionName,
 };
+use capstan_devices::host::LocalDevices;
 use capstan_disk_agent::agent::LocalDiskAgent;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::message::{Listener, Message};
@@ -26,7 +27,7 @@ use tempfile::TempDir;
 
 /// The agents of this host.
 pub fn agents() -> Agents {
-    Agents { disk: Arc::new(LocalDiskAgent::default()) }
+    Agents { disk: Arc::new(LocalDiskAgent::default()), devices: Arc::new(LocalDevices::default()) }
 }
 
 /// Nobody listens: what counts is in the reports.

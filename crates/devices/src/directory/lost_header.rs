@@ -5,29 +5,16 @@ use std::sync::Arc;
 
 use capstan_format::FormatError;
 use capstan_format::block::{BLOCK_SIZE_MAX, BlockKind};
-use capstan_format::id::SegmentNumber;
 use capstan_format::record::{MediumHeader, decode_record};
 use capstan_medium::error::io_error;
 use capstan_medium::header::{header_block, header_in_segment, segments};
+use capstan_medium::host::directories::LostHeader;
 use capstan_medium::names::{HEADER_NAME, HEADER_TEMPORARY};
 use capstan_medium::storage::Storage;
 use capstan_medium::{DeviceError, OpenMedium};
 
 use super::manage::{lock_header, write_header};
 use super::storage::RealStorage;
-
-/// What is left where a directory has a medium without a header file that can be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LostHeader {
-    /// What is wrong with the file, in words.
-    pub problem: String,
-    /// The medium's header as its segments repeat it, each different one once, the newest last.
-    pub headers: Vec<MediumHeader>,
-    /// The segment that has the last of them.
-    pub newest: Option<SegmentNumber>,
-    /// How many segments there are, also such as cannot be read.
-    pub segments: usize,
-}
 
 /// Looks whether the header file of the medium in a directory is damaged or missing. A directory with neither a header file nor a
 /// segment has no medium, and one whose format is too new has a header.

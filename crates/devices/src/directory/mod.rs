@@ -19,6 +19,7 @@ use capstan_format::record::MediumHeader;
 use capstan_medium::error::io_error;
 use capstan_medium::header::{header_block, segments};
 use capstan_medium::held::is_lock_name;
+use capstan_medium::host::directories::InDirectory;
 use capstan_medium::medium::member_alone;
 use capstan_medium::names::{
     GONE_SUFFIX, HEADER_NAME, HEADER_TEMPORARY, PART_SUFFIX, SUFFIX, segment_name, segment_number,
@@ -32,8 +33,9 @@ mod held_tests;
 mod lost_header;
 mod manage;
 mod storage;
+mod writable;
 
-pub use lost_header::{LostHeader, lost_header, medium_of, rewrite_header};
+pub use lost_header::{lost_header, medium_of, rewrite_header};
 pub(crate) use manage::lock_header;
 pub use manage::{IDB_BACKUPS_KEPT, idb_backup_time, idb_backups, write_idb_backup};
 pub use storage::RealStorage;
@@ -65,17 +67,6 @@ pub fn header_in(path: &Path) -> Result<MediumHeader, DeviceError> {
     let at = path.display().to_string();
     let storage = RealStorage::open(path).map_err(io_error("open", &at))?;
     Ok(OpenMedium::member_on(Arc::new(storage), &at)?.header().clone())
-}
-
-/// What is in a directory that a medium may be made in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InDirectory {
-    /// Nothing: it is new or empty, or has a header that was not written to its end.
-    Nothing,
-    /// The header of a medium and no more.
-    HeaderOnly,
-    /// Something else.
-    More,
 }
 
 /// Looks into a directory that a medium may be made in. One that is not there has nothing.

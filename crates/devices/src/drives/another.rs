@@ -9,15 +9,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use capstan_engine::leaving;
+use capstan_medium::host::ledger::{DriveOnRecord, SUSPECT};
 use capstan_medium::tape::{DriveSession, TapeError};
 use capstan_tape::Changer;
 
-use super::doubts::{SUSPECT, on_record};
+use super::doubts::on_record;
 use super::fitting::Fitting;
 use super::loaded::LoadedDrive;
 use super::mount::Tape;
 use super::moves::{Another, Left};
-use crate::state::ledger::DriveOnRecord;
 
 /// How often it is looked whether one is.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -1,48 +1,18 @@
 //! Tapes of drives that stand alone: somebody puts them in, and what is in is told by its header.
 
 use capstan_format::block::BlockKind;
-use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{MediumHeader, decode_record};
+use capstan_medium::host::Wanted;
+use capstan_medium::host::operator::Refused;
 use capstan_medium::tape::{Spot, TapeError};
 use capstan_tape::Changer;
 
 use super::loaded::{Found, LoadedDrive};
 use super::{HEADER_FILE, LONGEST};
 use crate::state::HostState;
-use crate::state::operator::Refused;
 
 /// The only drive of a drive that stands alone.
 const DRIVE: u32 = 1;
-
-/// A known tape that is to be put into a drive that stands alone.
-#[derive(Debug, Clone)]
-pub struct Wanted {
-    /// The medium on it.
-    pub medium: MediumId,
-    /// What is written on it.
-    pub label: String,
-    /// The cell that asks for it.
-    pub asks: CellId,
-}
-
-impl Wanted {
-    /// How another tape is called that is in the drive. Labels are each cell's own, so one may have the label that is wanted.
-    fn another(&self, there: &MediumHeader) -> String {
-        let label = &there.label;
-        if *label != self.label {
-            return format!("tape '{label}' is in it");
-        }
-        let whose = match there.cell {
-            Some(cell) if cell == self.asks => String::new(),
-            _ => " of another cell".to_owned(),
-        };
-        format!(
-            "another tape '{label}' is in it (medium {}{whose}; medium {} is wanted)",
-            there.medium.short(),
-            self.medium.short()
-        )
-    }
-}
 
 /// The drive with the wanted tape in it, for which the operator is asked.
 pub(crate) fn awaited(

@@ -2,20 +2,17 @@
 //!
 //! A drive fails where it does not answer, or says that it is broken. Where it could not read or write a tape, the tape may be at fault:
 //! several tapes that others can, and none of them a fault of its own, make the drive suspect. Who keeps a record says what it has
-//! (`DeviceHost::doubt_drives_by`).
+//! (`LocalDevices::doubt_drives_by`).
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use capstan_address::{LibraryName, TapeAddress};
+use capstan_medium::host::ledger::{DriveFault, DriveOnRecord};
 use capstan_medium::tape::TapeError;
 use parking_lot::Mutex;
 
 use super::loaded::LoadedDrive;
 use super::mount::Tape;
-use crate::state::ledger::{DriveFault, DriveOnRecord};
-
-/// A drive that could not read or write so many tapes, which others can, is given no more of them.
-pub const SUSPECT: usize = 2;
 
 /// What a host knows against drives.
 #[derive(Default)]

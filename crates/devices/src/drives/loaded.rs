@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use capstan_address::SpoolPlan;
-use capstan_medium::tape::{DriveSession, Media, Mount, Speeds, Spot, TapeError};
+use capstan_medium::tape::{DriveSession, Media, Mount, Speeds, Spot, TapeError, WINDOW};
 use capstan_tape::{DriveKey, Read, TapeDrive, Written};
 
-use super::WINDOW;
 use super::passed::{Passed, Shape};
 
 /// A drive of a host with the tape in it.

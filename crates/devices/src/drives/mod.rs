@@ -15,15 +15,10 @@ mod inside;
 pub(crate) mod loaded;
 pub(crate) mod mount;
 pub(crate) mod moves;
-mod nameless;
 pub(crate) mod passed;
 
-pub use by_hand::Wanted;
-pub use doubts::SUSPECT;
 pub(crate) use inside::InDrive;
 pub use mount::{Tape, Trial};
-pub use nameless::nameless;
-pub use passed::WINDOW;
 
 use std::collections::HashMap;
 use std::sync::Arc;

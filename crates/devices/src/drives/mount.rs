@@ -1,9 +1,9 @@
 //! Getting a tape into a drive, and keeping it there while it is used.
 //!
 //! A host has one [`Tape`] for each tape it uses, however many readers share it. The tape is loaded when it is first
-//! needed, and stays in its drive, which is this host's, until `DeviceHost::release_idle`. Where all drives are taken, a tape
+//! needed, and stays in its drive, which is this host's, until `LocalDevices::release_idle`. Where all drives are taken, a tape
 //! that the host holds and does not just use makes room; one that is being written stays. Who is done with a tape before its process ends
-//! says so (`DeviceHost::done_reading`, `DeviceHost::done_writing`), and gives its drive to others.
+//! says so (`LocalDevices::done_reading`, `LocalDevices::done_writing`), and gives its drive to others.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
@@ -14,18 +14,19 @@ use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_engine::leaving;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
+use capstan_medium::host::Wanted;
+use capstan_medium::host::operator::Refused;
 use capstan_medium::tape::{Mount, TapeError};
 use capstan_tape::{Changer, DriveKey, TapeDrive};
 use parking_lot::Mutex;
 
+use super::Tapes;
 use super::abreast::Abreast;
 use super::bring::{Bringing, Kept, no_drive};
 use super::by_hand::awaited;
 use super::fitting::Fitting;
 use super::loaded::LoadedDrive;
 use super::moves::{Another, Moves};
-use super::{Tapes, Wanted};
-use crate::state::operator::Refused;
 
 /// How long to wait before looking again whether a drive is free.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -55,9 +56,10 @@ impl Trial {
         }
         Self { tapes, loaded }
     }
+}
 
-    /// It will do: what was loaded stays in its drive.
-    pub fn keep(mut self) {
+impl capstan_medium::host::tapes::Trial for Trial {
+    fn keep(mut self: Box<Self>) {
         self.loaded.clear();
     }
 }

@@ -9,12 +9,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use capstan_address::SpoolPlan;
-use capstan_medium::tape::Spot;
-
-use super::nameless;
-
-/// Bytes of blocks that are kept in memory.
-pub const WINDOW: usize = 32 << 20;
+use capstan_engine::nameless::nameless;
+use capstan_medium::tape::{Spot, WINDOW};
 
 /// Shapes of so many segments are kept.
 const SHAPES_MOST: usize = 64;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use capstan_address::{Address, ArrayAddress, LibraryName, TapeAddress};
 use capstan_medium::DeviceError;
 
-use crate::host::DeviceHost;
+use crate::host::LocalDevices;
 
 /// The drives of the libraries that an array's tapes lie in.
 pub(super) struct Drives(HashMap<LibraryName, Count>);
@@ -36,12 +36,12 @@ impl Drives {
     }
 
     /// Takes a drive for a tape.
-    pub fn take(&mut self, host: &DeviceHost, tape: &TapeAddress) -> Result<(), DeviceError> {
+    pub fn take(&mut self, host: &LocalDevices, tape: &TapeAddress) -> Result<(), DeviceError> {
         let name = tape.library.resolved();
         let Some(count) = self.0.get_mut(&name) else { return Ok(()) };
         let drives = match count.drives {
             Some(drives) => drives,
-            None => host.library(&name)?.elements().drives,
+            None => host.changer(&name)?.elements().drives,
         };
         count.drives = Some(drives);
         if count.taken >= drives {
@@ -65,7 +65,7 @@ impl Drives {
 
 /// Refuses an array that cannot be written, as it has more tapes in a library than that has drives. Tapes of a library that is not
 /// there are lost members, like any others.
-pub fn check(host: &DeviceHost, array: &ArrayAddress) -> Result<(), DeviceError> {
+pub fn check(host: &LocalDevices, array: &ArrayAddress) -> Result<(), DeviceError> {
     let mut drives = Drives::of(array);
     let tapes = Address::Array(array.clone()).tapes();
     tapes.iter().try_for_each(|tape| match drives.take(host, tape) {

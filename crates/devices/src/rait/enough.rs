@@ -1,13 +1,15 @@
 //! Tapes of an array that are not in their libraries: as many are waited for as the array cannot be read without, whichever come.
 
-use crate::drives::Tape;
-use crate::host::DeviceHost;
-use crate::state::operator::Refused;
 use capstan_address::{Address, ArrayAddress, TapeAddress};
+use capstan_medium::host::operator::Refused;
+use capstan_medium::host::{Arrays, DeviceHost, Tapes};
+
+use crate::drives::Tape;
+use crate::host::LocalDevices;
 
 /// Waits until enough members of an array are there to read it, as long as somebody is asked for tapes. Those that lack then are not
 /// waited for when they are opened.
-pub(super) fn wait_for_enough(host: &DeviceHost, array: &ArrayAddress) {
+pub(super) fn wait_for_enough(host: &LocalDevices, array: &ArrayAddress) {
     let address = Address::Array(array.clone());
     let is_waited_for = |tape: &TapeAddress| Tape::of(host.tapes(), tape).is_patient();
     let absent: Vec<TapeAddress> =
@@ -37,14 +39,14 @@ pub(super) fn wait_for_enough(host: &DeviceHost, array: &ArrayAddress) {
 }
 
 /// Whether a tape is known not to be in its library.
-fn is_absent(host: &DeviceHost, tape: &TapeAddress) -> bool {
+fn is_absent(host: &LocalDevices, tape: &TapeAddress) -> bool {
     let Some(barcode) = tape.tape.as_deref() else { return false };
     let held = host.inventory(&tape.library);
     held.is_ok_and(|held| held.iter().all(|held| held.barcode != barcode))
 }
 
 /// Whether enough members of an array may be there.
-fn is_enough(host: &DeviceHost, array: &ArrayAddress) -> bool {
+fn is_enough(host: &LocalDevices, array: &ArrayAddress) -> bool {
     let lacks = |member: &&Address| match member {
         // Which tape of a library it is, is not known.
         Address::Tape(tape) if tape.tape.is_none() => !host.is_by_hand(tape).unwrap_or(false),

@@ -8,15 +8,19 @@ use capstan_address::{Address, ArrayAddress, TapeAddress};
 use capstan_format::record::MediumHeader;
 use capstan_medium::DeviceError;
 use capstan_medium::error::io_error;
+use capstan_medium::host::arrays::{HalfMade, NewId};
+use capstan_medium::host::directories::InDirectory;
 
 use super::drives;
-use super::make::{Claims, NewId, claims, make_one};
-use crate::directory::{self, InDirectory};
-use crate::host::DeviceHost;
-use crate::tape;
+use super::make::{Claims, claims, make_one};
+use crate::host::LocalDevices;
+use crate::{directory, tape};
 
 /// An array of which some members are still to be made.
-pub struct HalfMade(Plan);
+pub struct Half {
+    host: LocalDevices,
+    plan: Plan,
+}
 
 /// An array, or one that is a member of another: its header, and its members with their places.
 struct Plan {
@@ -44,23 +48,23 @@ impl Found {
 
 /// Whether an array is half made: at each of its members is nothing, or the header of a member of this array and nothing else. What cannot be
 /// looked at counts as something else: who opens the array says what is wrong.
-pub fn look(host: &DeviceHost, address: &ArrayAddress) -> Option<HalfMade> {
+pub fn look(host: &LocalDevices, address: &ArrayAddress) -> Option<Half> {
     drives::check(host, address).ok()?;
     match look_at_array(host, address)? {
-        Found::Half(plan) if plan.header.array.is_none() => Some(HalfMade(plan)),
+        Found::Half(plan) if plan.header.array.is_none() => Some(Half { host: host.clone(), plan }),
         _ => None,
     }
 }
 
 /// The header of a member of an array on a tape that has nothing else: no segment was ever written to it.
-pub fn member_without_data(host: &DeviceHost, tape: &TapeAddress) -> Option<MediumHeader> {
+pub fn member_without_data(host: &LocalDevices, tape: &TapeAddress) -> Option<MediumHeader> {
     match look_at(host, &Address::Tape(tape.clone()))? {
         Found::Made(header) => Some(header).filter(MediumHeader::is_array),
         Found::Blank | Found::Half(_) => None,
     }
 }
 
-fn look_at(host: &DeviceHost, address: &Address) -> Option<Found> {
+fn look_at(host: &LocalDevices, address: &Address) -> Option<Found> {
     match address {
         Address::File(path) => match directory::look_in(path).ok()? {
             InDirectory::Nothing => Some(Found::Blank),
@@ -82,7 +86,7 @@ fn look_at(host: &DeviceHost, address: &Address) -> Option<Found> {
     }
 }
 
-fn look_at_array(host: &DeviceHost, array: &ArrayAddress) -> Option<Found> {
+fn look_at_array(host: &LocalDevices, array: &ArrayAddress) -> Option<Found> {
     let found: Vec<Found> =
         array.members.iter().map(|member| look_at(host, member)).collect::<Option<_>>()?;
     let mut taken = BTreeSet::new();
@@ -115,30 +119,25 @@ fn look_at_array(host: &DeviceHost, array: &ArrayAddress) -> Option<Found> {
     Some(Found::Half(Plan { layout: array.layout, header, members }))
 }
 
-impl HalfMade {
-    /// The header of the array.
-    pub fn header(&self) -> &MediumHeader {
-        &self.0.header
+impl HalfMade for Half {
+    fn header(&self) -> &MediumHeader {
+        &self.plan.header
     }
 
-    /// The members that are to be made.
-    pub fn blank(&self) -> Vec<&Address> {
-        self.0.blank()
+    fn blank(&self) -> Vec<&Address> {
+        self.plan.blank()
     }
 
-    /// The directories in which that is.
-    pub fn blank_directories(&self) -> Vec<PathBuf> {
+    fn blank_directories(&self) -> Vec<PathBuf> {
         self.blank().into_iter().flat_map(Address::directories).collect()
     }
 
-    /// Makes them. Before anything is written all tapes among them are there, and nobody else's. A member that another process made
-    /// meanwhile stays as it is.
-    pub fn make(&self, host: &DeviceHost, new_id: NewId<'_>) -> Result<(), DeviceError> {
+    fn make(&self, new_id: NewId<'_>) -> Result<(), DeviceError> {
         let mut tapes = Claims::new();
         for member in self.blank() {
-            tapes.extend(claims(host, member, &[])?);
+            tapes.extend(claims(&self.host, member, &[])?);
         }
-        self.0.make(&tapes, new_id)
+        self.plan.make(&tapes, new_id)
     }
 }
 

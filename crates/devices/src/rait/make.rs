@@ -9,16 +9,15 @@ use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_medium::DeviceError;
 use capstan_medium::error::io_error;
+use capstan_medium::host::arrays::NewId;
+use capstan_medium::host::directories::InDirectory;
 
-use crate::directory::{FileDevice, InDirectory, look_in};
-use crate::host::DeviceHost;
+use crate::directory::{FileDevice, look_in};
+use crate::host::LocalDevices;
 use crate::tape::Claim;
 
-/// Makes identities for new members.
-pub type NewId<'a> = &'a dyn Fn() -> io::Result<MediumId>;
-
 /// Whether nothing is on any of the members: then they are to be made. An error if something is in the way.
-pub(crate) fn is_blank(host: &DeviceHost, members: &[Address]) -> Result<bool, DeviceError> {
+pub(crate) fn is_blank(host: &LocalDevices, members: &[Address]) -> Result<bool, DeviceError> {
     let mut failed = None;
     for tape in members.iter().flat_map(Address::tapes) {
         match host.named(&tape).and_then(|tape| crate::tape::is_blank(host, tape)) {
@@ -38,7 +37,10 @@ pub(crate) fn is_blank(host: &DeviceHost, members: &[Address]) -> Result<bool, D
 }
 
 /// The same, with the directories that are to be made: all that has to be there is there before anything is written.
-pub(crate) fn is_blank_place(host: &DeviceHost, members: &[Address]) -> Result<bool, DeviceError> {
+pub(crate) fn is_blank_place(
+    host: &LocalDevices,
+    members: &[Address],
+) -> Result<bool, DeviceError> {
     if !is_blank(host, members)? {
         return Ok(false);
     }
@@ -55,7 +57,7 @@ pub(crate) fn is_blank_place(host: &DeviceHost, members: &[Address]) -> Result<b
 /// Makes all members of an array with that header, of the array. Its tapes are blank, or hold one of the media that `may_go` and
 /// nothing of it. Before anything is written all of them are there, and nobody else's.
 pub fn make(
-    host: &DeviceHost,
+    host: &LocalDevices,
     address: &ArrayAddress,
     header: &MediumHeader,
     may_go: &[MediumId],
@@ -69,7 +71,7 @@ pub fn make(
 pub(super) type Claims = HashMap<TapeAddress, Claim>;
 
 pub(super) fn claims(
-    host: &DeviceHost,
+    host: &LocalDevices,
     of: &Address,
     may_go: &[MediumId],
 ) -> Result<Claims, DeviceError> {
@@ -95,7 +97,7 @@ fn make_members(
 
 /// Makes a blank member with that header.
 pub(super) fn make_member(
-    host: &DeviceHost,
+    host: &LocalDevices,
     member: &Address,
     header: &MediumHeader,
     new_id: NewId<'_>,

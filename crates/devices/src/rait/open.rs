@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,24 +11,22 @@ use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_medium::error::io_error;
+use capstan_medium::host::KnownMembers;
+use capstan_medium::host::placed::Placed;
 use capstan_medium::storage::Storage;
-use capstan_medium::tape::TapeError;
-use capstan_medium::{Device, DeviceError, HeldMedium, LostMember, OpenMedium};
+use capstan_medium::{DeviceError, HeldMedium, LostMember, OpenMedium};
 
-use super::device::RaitDevice;
-use super::drives::{self, Drives};
+use super::drives::Drives;
 use super::enough::wait_for_enough;
-use super::make::{is_blank_place, make};
-use super::placed::Placed;
 use super::storage::{RaitStorage, StoredMember};
 use super::unfinished;
 use crate::directory::{FileDevice, RealStorage, lock_header};
-use crate::host::DeviceHost;
-use crate::null::NullDevice;
-use crate::tape::TapeDevice;
+use crate::host::LocalDevices;
 
 /// An array that was opened.
 pub struct Opened {
+    /// Where it was opened.
+    pub(crate) host: LocalDevices,
     /// What it holds.
     pub storage: Arc<RaitStorage>,
     /// Its name, with its members in their places.
@@ -40,26 +37,6 @@ pub struct Opened {
     lost: Vec<Address>,
     /// Which members took the place of others, by the array that they are of: it, or one in it.
     rebuilt: Vec<(MediumId, Vec<RebuiltMember>)>,
-}
-
-/// What is known of members of arrays beside what they say themselves.
-pub trait KnownMembers {
-    /// Those of an array that took the place of others.
-    fn rebuilt(&self, array: MediumId) -> Vec<RebuiltMember>;
-
-    /// Those that are there and not to be written to, by their places, and why.
-    fn unfit(&self, of: &Opened) -> Vec<(usize, String)>;
-}
-
-/// Nothing is known of them.
-impl KnownMembers for () {
-    fn rebuilt(&self, _: MediumId) -> Vec<RebuiltMember> {
-        Vec::new()
-    }
-
-    fn unfit(&self, _: &Opened) -> Vec<(usize, String)> {
-        Vec::new()
-    }
 }
 
 /// A member that was opened.
@@ -75,7 +52,7 @@ struct Member {
 }
 
 /// The identity of the medium that a member has, whatever array it is of.
-pub fn look(host: &DeviceHost, member: &Address) -> Result<MediumId, DeviceError> {
+pub fn look(host: &LocalDevices, member: &Address) -> Result<MediumId, DeviceError> {
     let mut drives = Drives::of_members(std::slice::from_ref(member));
     let found = open_member(host, member, &mut drives, &(), Whose::Reader)?;
     match found.header.array {
@@ -88,19 +65,19 @@ pub fn look(host: &DeviceHost, member: &Address) -> Result<MediumId, DeviceError
 }
 
 /// Opens the medium that an array is, to read.
-pub fn medium(host: &DeviceHost, address: &ArrayAddress) -> Result<OpenMedium, DeviceError> {
-    open(host, address)?.medium()
+pub fn medium(host: &LocalDevices, address: &ArrayAddress) -> Result<OpenMedium, DeviceError> {
+    open_known(host, address, &())?.medium()
 }
 
 /// The medium that an array is, held: nobody else writes to it.
-pub fn hold(host: &DeviceHost, address: &ArrayAddress) -> Result<HeldMedium, DeviceError> {
+pub fn hold(host: &LocalDevices, address: &ArrayAddress) -> Result<HeldMedium, DeviceError> {
     let opened = open_for(host, address, &(), Whose::Writer)?;
     let locks = opened.lock()?;
     Ok(HeldMedium::new(opened.medium()?, locks))
 }
 
 /// The medium that an array is, held for changes of its header and its segments. Segments are written by [`device`].
-pub fn manage(host: &DeviceHost, address: &ArrayAddress) -> Result<FileDevice, DeviceError> {
+pub fn manage(host: &LocalDevices, address: &ArrayAddress) -> Result<FileDevice, DeviceError> {
     let opened = open_for(host, address, &(), Whose::Writer)?;
     let locks = opened.lock()?;
     FileDevice::on(opened.storage.clone(), &opened.address.to_string(), locks, None)
@@ -144,15 +121,10 @@ impl Opened {
     }
 }
 
-/// Opens an array of which enough is there. Where its tapes are more than there are drives for, it does without the last of them
-/// as long as it can.
-pub fn open(host: &DeviceHost, address: &ArrayAddress) -> Result<Opened, DeviceError> {
-    open_known(host, address, &())
-}
-
-/// The same, without the members that are known to have been replaced.
+/// Opens an array of which enough is there, without the members that are known to have been replaced. Where its tapes are more than
+/// there are drives for, it does without the last of them as long as it can.
 pub fn open_known(
-    host: &DeviceHost,
+    host: &LocalDevices,
     address: &ArrayAddress,
     known: &dyn KnownMembers,
 ) -> Result<Opened, DeviceError> {
@@ -161,15 +133,15 @@ pub fn open_known(
 
 /// For whom an array is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
+pub(super) enum Whose {
     /// He does without members that others have, as long as there are enough of the others.
     Reader,
     /// He needs all that are not lost: what others have is not lost, and he would leave it behind.
     Writer,
 }
 
-fn open_for(
-    host: &DeviceHost,
+pub(super) fn open_for(
+    host: &LocalDevices,
     address: &ArrayAddress,
     known: &dyn KnownMembers,
     whose: Whose,
@@ -179,7 +151,7 @@ fn open_for(
 }
 
 fn open_with(
-    host: &DeviceHost,
+    host: &LocalDevices,
     address: &ArrayAddress,
     drives: &mut Drives,
     known: &dyn KnownMembers,
@@ -196,11 +168,11 @@ fn open_with(
         }
     }
     found.sort_by_key(|(at, _)| *at);
-    assemble(address, found.into_iter().map(|(_, member)| member).collect(), known)
+    assemble(host, address, found.into_iter().map(|(_, member)| member).collect(), known)
 }
 
 fn open_member(
-    host: &DeviceHost,
+    host: &LocalDevices,
     address: &Address,
     drives: &mut Drives,
     known: &dyn KnownMembers,
@@ -320,6 +292,7 @@ fn in_places(
 
 /// Makes an array of its members, as far as they are there.
 fn assemble(
+    host: &LocalDevices,
     address: &ArrayAddress,
     found: Vec<Result<Member, DeviceError>>,
     known: &dyn KnownMembers,
@@ -386,7 +359,8 @@ fn assemble(
     };
     let address = ArrayAddress { layout, members: addresses };
     let storage = Arc::new(RaitStorage::new(layout, header, members).with_rebuilt(rebuilt));
-    Ok(Opened { storage, address, directories, lost, rebuilt: all_rebuilt })
+    let host = host.clone();
+    Ok(Opened { host, storage, address, directories, lost, rebuilt: all_rebuilt })
 }
 
 /// The place that a member says it has, if it is one of this array.
@@ -420,191 +394,4 @@ fn place_of(
         )));
     }
     Ok((place.member as usize, member))
-}
-
-/// An array to write to.
-pub struct ArrayDevice {
-    host: DeviceHost,
-    /// The device.
-    pub device: RaitDevice,
-    /// What the array says of itself.
-    pub header: MediumHeader,
-    /// Its name, with its members in their places.
-    pub address: ArrayAddress,
-    /// Where it was found.
-    pub placed: Placed,
-    /// The medium that it is, held as long as this lives.
-    pub held: HeldMedium,
-    /// Places of members that are not there.
-    lost: Vec<usize>,
-}
-
-impl ArrayDevice {
-    /// Refuses drives that cannot encrypt, where the array is encrypted by its drives.
-    pub(crate) fn check_drives(&self) -> Result<(), DeviceError> {
-        let tapes = Address::Array(self.address.clone()).tapes();
-        for tape in tapes.iter().filter(|_| self.header.is_drive_encrypted()) {
-            // A tape that is lost is no reason.
-            if let Err(e @ TapeError::CannotEncrypt { .. }) =
-                crate::tape::check_encrypts(&self.host, tape)
-            {
-                return Err(e.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// For changes of what is on it: nothing is written through the device any more.
-    pub fn manage(self) -> Result<FileDevice, DeviceError> {
-        drop(self.device);
-        FileDevice::of_held(self.held)
-    }
-
-    /// Erases all members, one after the other, each as `erase` does. All of them have to be there.
-    /// Returns what was not overwritten, with why.
-    pub(crate) fn erase(
-        self,
-        erase: &dyn Fn(&DeviceHost, &Address) -> Result<Vec<String>, DeviceError>,
-    ) -> Result<Vec<String>, DeviceError> {
-        drop((self.device, self.held));
-        let mut left = Vec::new();
-        for member in &self.address.members {
-            left.append(&mut erase(&self.host, member)?);
-        }
-        Ok(left)
-    }
-
-    /// Gives up all that is on the members that are there, and gives the array another header. A tape is begun anew as
-    /// `begin_anew` does.
-    pub(crate) fn begin_anew(
-        self,
-        header: &MediumHeader,
-        begin_anew: &dyn Fn(&DeviceHost, &Address, &MediumHeader) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        let address = Address::Array(self.address.clone());
-        if !address.is_sequential() {
-            let mut device = self.manage()?;
-            device.remove_segments()?;
-            return device.replace_header(header);
-        }
-        // Tapes are overwritten from their begin, each by itself.
-        drop((self.device, self.held));
-        for (place, member) in self.address.members.iter().enumerate() {
-            if !self.lost.contains(&place) {
-                let id = look(&self.host, member)?;
-                let header = header.of_member(id, self.address.layout, place);
-                begin_anew(&self.host, member, &header)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Opens an array to write, and makes it where all members are blank. `new` is the header of an array made now;
-/// `block_size` the block size asked for, if any. What is known to be unfit is left out, as far as the array can do without it.
-pub fn device(
-    host: &DeviceHost,
-    address: &ArrayAddress,
-    new: &dyn Fn() -> io::Result<MediumHeader>,
-    block_size: Option<u32>,
-    known: &dyn KnownMembers,
-) -> Result<ArrayDevice, DeviceError> {
-    drives::check(host, address)?;
-    let new_id = || Ok(new()?.medium);
-    if is_blank_place(host, &address.members)? {
-        let header = new().map_err(io_error("make a new medium in", &address.to_string()))?;
-        make(host, address, &header.as_array(), &[], &new_id)?;
-    }
-    let opened = open_for(host, address, known, Whose::Writer)?;
-    let header = opened.storage.header();
-    if let Some(want) = block_size.filter(|want| *want != header.block_size) {
-        let (path, have) = (opened.address.to_string(), header.block_size);
-        return Err(DeviceError::BlockSize { path, have, want });
-    }
-    let mut locks = Vec::new();
-    let device = write_to(host, &opened, &mut locks, known)?;
-    let held = HeldMedium::new(opened.medium()?, locks);
-    let lost = opened.storage.lost().into_iter().map(|l| l.member).collect();
-    let (host, placed) = (host.clone(), opened.placed());
-    Ok(ArrayDevice { host, device, header, address: opened.address, placed, held, lost })
-}
-
-/// The device of an array that was opened to read; its members are locked.
-fn write_to(
-    host: &DeviceHost,
-    opened: &Opened,
-    locks: &mut Vec<File>,
-    known: &dyn KnownMembers,
-) -> Result<RaitDevice, DeviceError> {
-    let lost = opened.storage.lost();
-    // Those that it cannot do without are written to all the same: else nothing would be.
-    let spare = opened.storage.layout().parity().saturating_sub(lost.len());
-    let unfit_now: Vec<(usize, String)> = known.unfit(opened).into_iter().take(spare).collect();
-    let block_size = opened.storage.header().block_size;
-    let mut members = Vec::new();
-    for (place, member) in opened.address.members.iter().enumerate() {
-        let device = match lost.iter().find(|l| l.member == place) {
-            Some(lost) => Err(DeviceError::MemberLost(lost.error.clone())),
-            None => match unfit_now.iter().find(|(of, _)| *of == place) {
-                Some((_, why)) => Err(DeviceError::MemberLost(why.clone())),
-                None => fit_member_device(host, member, locks, known),
-            },
-        };
-        match device {
-            // Another process writes to the array, with that member, or has the drive for it.
-            Err(e) if e.is_busy() => return Err(e),
-            device => members.push((member.to_string(), device)),
-        }
-    }
-    RaitDevice::new(opened.address.to_string(), opened.storage.layout(), members, block_size)
-}
-
-pub(super) fn member_device(
-    host: &DeviceHost,
-    address: &Address,
-    locks: &mut Vec<File>,
-) -> Result<Box<dyn Device>, DeviceError> {
-    fit_member_device(host, address, locks, &())
-}
-
-fn fit_member_device(
-    host: &DeviceHost,
-    address: &Address,
-    locks: &mut Vec<File>,
-    known: &dyn KnownMembers,
-) -> Result<Box<dyn Device>, DeviceError> {
-    match address {
-        Address::File(path) => {
-            let device = FileDevice::open_member(path, nobody, None)?;
-            locks.extend(device.locks()?);
-            Ok(Box::new(device))
-        }
-        Address::Tape(tape) => {
-            let device = TapeDevice::open_member(host, tape, nobody, None)?;
-            device.refuse_lost_header()?;
-            Ok(Box::new(device))
-        }
-        Address::Array(array) => {
-            let opened = open_for(host, array, known, Whose::Writer)?;
-            Ok(Box::new(write_to(host, &opened, locks, known)?))
-        }
-        no_medium => Err(DeviceError::has_no_medium(no_medium)),
-    }
-}
-
-fn nobody() -> io::Result<MediumHeader> {
-    Err(io::ErrorKind::NotFound.into())
-}
-
-/// An array of devices that keep nothing: for measuring.
-pub fn null_device(address: &ArrayAddress, block_size: u32) -> Result<RaitDevice, DeviceError> {
-    let device = |member: &Address| -> Result<Box<dyn Device>, DeviceError> {
-        match member {
-            Address::Null { rate } => Ok(Box::new(NullDevice::new(*rate))),
-            Address::Array(array) => Ok(Box::new(null_device(array, block_size)?)),
-            _ => Err(DeviceError::NoMedium(member.to_string())),
-        }
-    };
-    let members = address.members.iter().map(|m| (m.to_string(), device(m))).collect();
-    RaitDevice::new(address.to_string(), address.layout, members, block_size)
 }

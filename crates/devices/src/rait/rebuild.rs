@@ -7,35 +7,23 @@ use capstan_engine::buffer::Buffer;
 use capstan_format::array::stamp::{Role, Stamp};
 use capstan_format::id::SegmentNumber;
 use capstan_medium::error::io_error;
+use capstan_medium::host::arrays::{Follow, NewId, Rebuilt};
 use capstan_medium::names::{GONE_SUFFIX, segment_number};
 use capstan_medium::storage::Storage;
 use capstan_medium::{Device, DeviceError};
 
-use super::make::{NewId, is_blank_place, make_member};
-use super::open::{Opened, member_device};
+use super::make::{is_blank_place, make_member};
+use super::open::Opened;
 use super::storage::{ArraySegment, number_of, write_attached};
 use super::unfinished::Mark;
+use super::writable::member_device;
 use crate::directory::RealStorage;
-use crate::host::DeviceHost;
-
-/// What was written of a member.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rebuilt {
-    /// Segments.
-    pub segments: u64,
-    /// Their bytes on the member.
-    pub bytes: u64,
-    /// Segments of which some blocks could not be computed: they are marked as damaged on the new member.
-    pub damaged: Vec<SegmentNumber>,
-}
-
-/// Who follows a rebuilding: is told the bytes of each block, and says whether to go on.
-pub type Follow<'a> = &'a mut dyn FnMut(u64) -> bool;
+use crate::host::LocalDevices;
 
 /// Writes a member of an array anew, on a blank device, or in a directory where that was begun before and did not end. The array is
 /// to be held meanwhile.
 pub fn member(
-    host: &DeviceHost,
+    host: &LocalDevices,
     array: &Opened,
     place: usize,
     onto: &Address,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError};
+use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError, TapeLibrary};
 use capstan_scsi::find::Found;
 use capstan_tape::{Changer, TapeDrive};
 
@@ -38,7 +38,7 @@ impl Alone {
     }
 }
 
-impl Changer for Alone {
+impl TapeLibrary for Alone {
     fn name(&self) -> &str {
         &self.name
     }
@@ -60,11 +60,6 @@ impl Changer for Alone {
         ))
     }
 
-    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
-        self.refuse_other(number)?;
-        Ok(Box::new(self.drive()?))
-    }
-
     fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
         self.refuse_other(number)?;
         eject(&self.initiator, &self.name, &self.name)
@@ -77,5 +72,12 @@ impl Changer for Alone {
 
     fn clean(&mut self, _: u32, _: Place) -> Result<Option<u32>, TapeError> {
         Err(self.says("it has no robot; put the cleaning tape in by hand, the drive does the rest"))
+    }
+}
+
+impl Changer for Alone {
+    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
+        self.refuse_other(number)?;
+        Ok(Box::new(self.drive()?))
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use capstan_engine::leaving;
-use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError};
+use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError, TapeLibrary};
 use capstan_scsi::element::{Element, ElementKind};
 use capstan_scsi::inquiry::Identity;
 use capstan_scsi::{self as scsi, Inventory, holders};
@@ -212,7 +212,7 @@ impl ScsiLibrary {
     }
 }
 
-impl Changer for ScsiLibrary {
+impl TapeLibrary for ScsiLibrary {
     fn name(&self) -> &str {
         &self.name
     }
@@ -242,10 +242,6 @@ impl Changer for ScsiLibrary {
         self.robot()?.changer.rescan().map_err(|e| explain(e, &self.name))
     }
 
-    fn take_disturbed(&mut self) -> bool {
-        self.disturbed.swap(false, Relaxed)
-    }
-
     fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError> {
         let (source, target) = (self.address(from)?, self.address(to)?);
         let mut robot = self.robot()?;
@@ -260,29 +256,6 @@ impl Changer for ScsiLibrary {
         }
         let _drives = self.hold_drives(&[from, to])?;
         robot.changer.move_medium(source, target).map_err(|e| explain(e, &self.name))
-    }
-
-    fn claim_drive(&mut self, number: u32) -> Result<Box<dyn Send>, TapeError> {
-        let unit = self.device(number)?;
-        let path = lock_path("claim", &unit.found.identity, &unit.found.name);
-        Ok(Box::new(
-            self.initiator
-                .locks
-                .take(&path, &format!("drive {number} of library {}", self.name))?,
-        ))
-    }
-
-    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
-        let address = self.address(Place::Drive(number))?;
-        let unit = self.device(number)?;
-        let inventory = self.look()?;
-        let name = format!("drive {number} of {}", self.name);
-        let element = inventory.at(address).filter(|element| element.full);
-        let expect = match element {
-            Some(element) => Expect::Tape(element.barcode.as_deref().unwrap_or_default()),
-            None => Expect::Nothing,
-        };
-        Ok(Box::new(ScsiDrive::open(&self.initiator, &unit.found.name, &name, expect)?))
     }
 
     fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
@@ -317,6 +290,35 @@ impl Changer for ScsiLibrary {
             None => Ok(None),
             Some(problem) => Err(self.says(format!("drive {drive} was not cleaned: {problem}"))),
         }
+    }
+}
+
+impl Changer for ScsiLibrary {
+    fn take_disturbed(&mut self) -> bool {
+        self.disturbed.swap(false, Relaxed)
+    }
+
+    fn claim_drive(&mut self, number: u32) -> Result<Box<dyn Send>, TapeError> {
+        let unit = self.device(number)?;
+        let path = lock_path("claim", &unit.found.identity, &unit.found.name);
+        Ok(Box::new(
+            self.initiator
+                .locks
+                .take(&path, &format!("drive {number} of library {}", self.name))?,
+        ))
+    }
+
+    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
+        let address = self.address(Place::Drive(number))?;
+        let unit = self.device(number)?;
+        let inventory = self.look()?;
+        let name = format!("drive {number} of {}", self.name);
+        let element = inventory.at(address).filter(|element| element.full);
+        let expect = match element {
+            Some(element) => Expect::Tape(element.barcode.as_deref().unwrap_or_default()),
+            None => Expect::Nothing,
+        };
+        Ok(Box::new(ScsiDrive::open(&self.initiator, &unit.found.name, &name, expect)?))
     }
 }
 

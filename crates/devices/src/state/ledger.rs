@@ -1,109 +1,13 @@
 //! What happens to tapes that is worth keeping: how often robots load them, and how full they get.
 //!
-//! Where it is kept the program says once (`DeviceHost::keep_with`); without that it is not kept. In the same way it says what is on record
+//! Where it is kept the program says once (`LocalDevices::keep_with`); without that it is not kept. In the same way it says what is on record
 //! of drives, and of tapes that are exported.
 
 use std::sync::OnceLock;
 
-use capstan_format::id::MediumId;
-
 use capstan_address::LibraryName;
-
-/// Something that happened to a tape.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// A robot put it into a drive.
-    Loaded {
-        /// Its library.
-        library: LibraryName,
-        /// What is on its sticker.
-        barcode: String,
-    },
-    /// It is in a drive, which says whether it can be written.
-    Tab {
-        /// Its library.
-        library: LibraryName,
-        /// What is on its sticker.
-        barcode: String,
-        /// Whether it is write-protected.
-        is_set: bool,
-    },
-    /// A session that wrote to it, or imported what is on it, is done.
-    Used {
-        /// The medium on it.
-        medium: MediumId,
-        /// Its library.
-        library: LibraryName,
-        /// What is on its sticker, where there is a robot that reads it.
-        barcode: Option<String>,
-        /// What it holds and what is left of that, in bytes, where the drive knows both.
-        room: Option<(u64, u64)>,
-    },
-    /// The drive in which it was failed.
-    DriveFailed(DriveFault),
-    /// Something on it could not be read at first, and was at a later try.
-    ReadAgain {
-        /// The medium on it, where that is known.
-        medium: Option<MediumId>,
-        /// Its library.
-        library: LibraryName,
-        /// What is on its sticker, where there is a robot that reads it.
-        barcode: Option<String>,
-        /// The number of the drive that it is in, in its library.
-        drive: Option<u32>,
-    },
-}
-
-/// What a drive of a library did not do for this host. Of drives that are the only ones of their libraries nothing is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DriveFault {
-    /// Its library.
-    pub library: LibraryName,
-    /// Its number there, from 1.
-    pub drive: u32,
-    /// The tape that was in it.
-    pub tape: String,
-    /// Whether that was written; else it was read.
-    pub is_written: bool,
-    /// Whether the drive failed; else it could not write the tape.
-    pub is_failure: bool,
-    /// What it said.
-    pub what: String,
-}
-
-impl DriveFault {
-    /// `drive 1 of vtape:/v`
-    pub fn drive_name(&self) -> String {
-        format!("drive {} of {}", self.drive, self.library)
-    }
-
-    /// Whether it is of that drive.
-    pub(crate) fn is_of(&self, library: &LibraryName, drive: u32) -> bool {
-        (&self.library, self.drive) == (library, drive)
-    }
-}
-
-/// What is on record against a drive of a library.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct DriveOnRecord {
-    /// Its number, from 1.
-    pub drive: u32,
-    /// Whether it failed, and nothing says that it is well again.
-    pub has_failed: bool,
-    /// Whether it could not read or write several tapes, which others can.
-    pub is_suspect: bool,
-    /// Whether somebody took it out of service.
-    pub is_out: bool,
-    /// Tapes that it could not read or write.
-    pub tapes: Vec<String>,
-}
-
-/// Who keeps it.
-pub type Keep = dyn Fn(Event) + Send + Sync;
-/// Who knows what is on record against the drives of a library.
-pub type Recorded = dyn Fn(&LibraryName) -> Vec<DriveOnRecord> + Send + Sync;
-/// Who knows of a tape of a library that it is exported by record: when and where to, in words that follow its name.
-pub type Exported = dyn Fn(&LibraryName, &str) -> Option<String> + Send + Sync;
+use capstan_format::id::MediumId;
+use capstan_medium::host::ledger::{DriveFault, DriveOnRecord, Event, Exported, Keep, Recorded};
 
 /// What happens to the tapes of a host, for who keeps it, and what that one has on record of its drives and tapes.
 #[derive(Default)]

@@ -1,28 +1,26 @@
 //! What a host has beside tapes in drives, each part a value: nothing here knows the host.
 
 pub(crate) mod keys;
-pub mod ledger;
+pub(crate) mod ledger;
 mod library;
-pub mod operator;
-pub mod queue;
-pub mod shared;
-pub mod waits;
+mod shared;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
+use capstan_address::{LibraryName, SpoolPlan, TapeAddress};
+use capstan_medium::host::operator::OperatorRequests;
+use capstan_medium::host::queue::Queue;
+use capstan_medium::host::shared::Common;
+use capstan_medium::host::waits::Waits;
+use capstan_mounts::MountTables;
 use capstan_tape::StruckLog;
 use capstan_tape::lock::Locks;
 use parking_lot::Mutex;
 
 use self::keys::Keys;
 use self::ledger::Ledger;
-use self::operator::OperatorRequests;
-use self::queue::Queue;
-use self::shared::Common;
-use self::waits::Waits;
 use crate::scsi::Initiator;
-use capstan_address::{LibraryName, SpoolPlan, TapeAddress};
 
 /// What a host has beside tapes in drives.
 pub(crate) struct HostState {
@@ -42,6 +40,8 @@ pub(crate) struct HostState {
     pub struck: StruckLog,
     pub locks: Locks,
     pub scsi: Arc<Initiator>,
+    /// Where the mount points of its machine are on record.
+    pub mounts: MountTables,
 }
 
 impl Default for HostState {
@@ -59,6 +59,7 @@ impl Default for HostState {
             generations: Mutex::default(),
             struck: StruckLog::default(),
             scsi: Arc::new(Initiator::with(locks.clone())),
+            mounts: MountTables::default(),
             locks,
         }
     }

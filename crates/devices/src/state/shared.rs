@@ -1,26 +1,17 @@
 //! Robots that several hosts share. Locks are a host's own; beside them, whoever moves a tape books the robot where all hosts see it.
 //!
-//! Where that is, the program says once (`DeviceHost::share_with`); without it, there are the locks of the host and what the device has. It is
+//! Where that is, the program says once (`LocalDevices::share_with`); without it, there are the locks of the host and what the device has. It is
 //! told, too, when a library says that somebody may have changed tapes in it, whoever asked the library for what.
 
 use std::sync::Arc;
 
 use capstan_address::LibraryName;
-use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError};
+use capstan_medium::host::queue::Queue;
+use capstan_medium::host::shared::Common;
+use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError, TapeLibrary};
 use capstan_tape::{Changer, TapeDrive};
 
 use super::HostState;
-use super::queue::Queue;
-
-/// What those who share libraries have in common.
-pub trait Common: Send + Sync {
-    /// Books a robot: waits in that queue until nobody else has it. Who books has it until what is returned is dropped.
-    fn book(&self, queue: &Arc<Queue>, robot: &str) -> Result<Box<dyn Send>, TapeError>;
-    /// Claims a drive that something is brought to, where hosts cannot see each other's locks; or says at once who has it.
-    fn claim(&self, drive: &str) -> Result<Box<dyn Send>, TapeError>;
-    /// A library says that somebody may have changed tapes in it.
-    fn disturbed(&self, library: &LibraryName);
-}
 
 /// A library whose robot is booked for each move.
 struct Shared {
@@ -60,7 +51,7 @@ impl Shared {
     }
 }
 
-impl Changer for Shared {
+impl TapeLibrary for Shared {
     fn name(&self) -> &str {
         self.library.name()
     }
@@ -95,16 +86,6 @@ impl Changer for Shared {
         moved
     }
 
-    fn claim_drive(&mut self, number: u32) -> Result<Box<dyn Send>, TapeError> {
-        let here = self.library.claim_drive(number)?;
-        let claimed = self.common.claim(&format!("{} drive {number}", self.library.robot()))?;
-        Ok(Box::new((claimed, here)))
-    }
-
-    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
-        self.library.open_drive(number)
-    }
-
     fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {
         self.library.drive_info(number)
     }
@@ -116,5 +97,17 @@ impl Changer for Shared {
     fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
         let _booked = self.booked()?;
         self.library.clean(drive, tape_at)
+    }
+}
+
+impl Changer for Shared {
+    fn claim_drive(&mut self, number: u32) -> Result<Box<dyn Send>, TapeError> {
+        let here = self.library.claim_drive(number)?;
+        let claimed = self.common.claim(&format!("{} drive {number}", self.library.robot()))?;
+        Ok(Box::new((claimed, here)))
+    }
+
+    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
+        self.library.open_drive(number)
     }
 }

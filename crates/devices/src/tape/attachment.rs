@@ -182,13 +182,14 @@ mod tests {
     use super::super::storage::TapeStorage;
     use super::super::tests::{BLOCK, address, address_of, open, write};
     use super::*;
-    use crate::host::DeviceHost;
+    use crate::host::LocalDevices;
     use capstan_address::TapeAddress;
     use capstan_format::attachment::AttachmentKind;
     use capstan_format::id::{SegmentId, VersionId};
     use capstan_format::lock::VersionLock;
     use capstan_medium::Device;
     use capstan_medium::OpenMedium;
+    use capstan_medium::host::Tapes;
     use capstan_medium::storage::Storage;
     use capstan_tape::vtl::library::Library;
 
@@ -207,25 +208,25 @@ mod tests {
         NewAttachment { kind: AttachmentKind::Lock, locks: vec![lock], ..backup(id, 0) }
     }
 
-    fn segments(host: &DeviceHost, address: &TapeAddress, count: u32) {
+    fn segments(host: &LocalDevices, address: &TapeAddress, count: u32) {
         let mut device = open(host, address);
         (0..count).for_each(|_| write(&mut device, 4));
         device.commit().unwrap();
     }
 
-    fn medium(host: &DeviceHost, address: &TapeAddress) -> OpenMedium {
+    fn medium(host: &LocalDevices, address: &TapeAddress) -> OpenMedium {
         super::super::open(host, address).unwrap()
     }
 
     /// What each number of the tape is: 0 for a segment, else the attachment's time.
-    fn numbers(host: &DeviceHost, address: &TapeAddress) -> Vec<i64> {
+    fn numbers(host: &LocalDevices, address: &TapeAddress) -> Vec<i64> {
         let medium = medium(host, address);
         let found = |n| medium.attachment(n).unwrap().map_or(0, |a| a.written_us);
         medium.segments().unwrap().into_iter().map(found).collect()
     }
 
     /// The tape, which is in its drive already, while the drive fails.
-    fn failing(host: &DeviceHost, address: &TapeAddress, faults: &str) -> TapeStorage {
+    fn failing(host: &LocalDevices, address: &TapeAddress, faults: &str) -> TapeStorage {
         host.release_idle();
         let capstan_address::LibraryName::Virtual(dir) = &address.library else { panic!() };
         let library = Library::open(dir).unwrap();
@@ -236,7 +237,7 @@ mod tests {
     #[test]
     fn attachments_lie_between_segments_and_come_back() {
         let dir = tempfile::tempdir().unwrap();
-        let (host, address) = (DeviceHost::default(), address(dir.path()));
+        let (host, address) = (LocalDevices::default(), address(dir.path()));
         segments(&host, &address, 2);
         let new = backup(7, 3 * BLOCK);
         assert_eq!(medium(&host, &address).attach(&new).unwrap(), SegmentNumber(3));
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn a_torn_attachment_is_overwritten() {
         let dir = tempfile::tempdir().unwrap();
-        let (host, address) = (DeviceHost::default(), address(dir.path()));
+        let (host, address) = (LocalDevices::default(), address(dir.path()));
         segments(&host, &address, 1);
         for fault in ["write:1=error", "write:3=error", "mark:1=error", "mark:2=error"] {
             failing(&host, &address, fault)
@@ -278,7 +279,7 @@ mod tests {
     #[test]
     fn one_record_is_enough_and_damaged_contents_are_found() {
         let dir = tempfile::tempdir().unwrap();
-        let (host, address) = (DeviceHost::default(), address(dir.path()));
+        let (host, address) = (LocalDevices::default(), address(dir.path()));
         segments(&host, &address, 1);
         let new = backup(7, 2 * BLOCK);
         medium(&host, &address).attach(&new).unwrap();
@@ -310,7 +311,7 @@ mod tests {
     #[test]
     fn what_has_no_room_is_said_and_costs_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let (host, address) = (DeviceHost::default(), address_of(dir.path(), 20_000_000));
+        let (host, address) = (LocalDevices::default(), address_of(dir.path(), 20_000_000));
         let mut device = open(&host, &address);
         while !device.is_ending() {
             write(&mut device, 40);
@@ -329,7 +330,7 @@ mod tests {
     #[test]
     fn a_tape_that_is_written_or_protected_takes_none() {
         let dir = tempfile::tempdir().unwrap();
-        let (host, address) = (DeviceHost::default(), address(dir.path()));
+        let (host, address) = (LocalDevices::default(), address(dir.path()));
         let device = open(&host, &address);
         assert!(medium(&host, &address).attach(&lock(5)).unwrap_err().is_busy());
         drop(device);

@@ -14,7 +14,7 @@ use capstan_medium::tape::TapeError;
 use super::on_tape::refuse_used_but;
 use super::writer::write_header;
 use crate::drives::Tape;
-use crate::host::DeviceHost;
+use crate::host::LocalDevices;
 
 /// A tape on which nothing is that must stay; nobody else gets it.
 pub(crate) struct Claim(Arc<Tape>);
@@ -22,7 +22,7 @@ pub(crate) struct Claim(Arc<Tape>);
 impl Claim {
     /// Takes a tape that is blank, or holds one of these media or members and no segment of it. Nothing is written.
     pub fn on(
-        host: &DeviceHost,
+        host: &LocalDevices,
         address: &TapeAddress,
         may_go: &[MediumId],
     ) -> Result<Self, DeviceError> {
@@ -56,6 +56,7 @@ mod tests {
     use capstan_address::Address;
     use capstan_address::ArrayAddress;
     use capstan_medium::Device;
+    use capstan_medium::host::{Media, Tapes};
     use capstan_tape::vtl::library::{Design, Library};
 
     /// A library of three drives and so many tapes.
@@ -84,7 +85,7 @@ mod tests {
     }
 
     fn makes(
-        host: &DeviceHost,
+        host: &LocalDevices,
         tapes: &[TapeAddress],
         may_go: &[MediumId],
     ) -> Result<(), DeviceError> {
@@ -95,7 +96,7 @@ mod tests {
     #[test]
     fn what_another_wrote_since_is_not_written_over_and_nothing_is_begun() {
         let dir = tempfile::tempdir().unwrap();
-        let (host, tapes) = (DeviceHost::default(), tapes(dir.path(), 3));
+        let (host, tapes) = (LocalDevices::default(), tapes(dir.path(), 3));
         let mut device = open(&host, &tapes[1]);
         write(&mut device, 4);
         device.commit().unwrap();
@@ -120,7 +121,7 @@ mod tests {
     #[test]
     fn a_free_tape_is_given_up_only_where_that_was_said_and_one_in_use_is_not_had() {
         let dir = tempfile::tempdir().unwrap();
-        let (host, tapes) = (DeviceHost::default(), tapes(dir.path(), 3));
+        let (host, tapes) = (LocalDevices::default(), tapes(dir.path(), 3));
         drop(open(&host, &tapes[0]));
         assert!(makes(&host, &tapes, &[]).unwrap_err().is_used());
         let written = open(&host, &tapes[2]);

@@ -19,16 +19,17 @@ mod spool;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod writable;
 mod writer;
 
 pub(crate) use claim::Claim;
-pub use on_tape::OnTape;
-pub(crate) use on_tape::{has_header_only, is_blank, refuse_used};
+pub(crate) use on_tape::{has_header_only, is_blank, refuse_used, seen_on};
 pub use spool::SpooledTape;
 pub(crate) use spool::check as check_spool;
 pub(crate) use storage::{open, open_member, open_wanted};
+pub(crate) use writable::WritableTape;
 pub use writer::TapeDevice;
-pub(crate) use writer::check_encrypts;
+pub(crate) use writer::{check_encrypts, erase, refuse_worm};
 
 use std::io;
 

@@ -2,74 +2,59 @@
 
 use capstan_address::TapeAddress;
 use capstan_format::id::MediumId;
-use capstan_format::record::MediumHeader;
 use capstan_medium::DeviceError;
 use capstan_medium::medium::member_alone;
-use capstan_medium::tape::TapeError;
+use capstan_medium::tape::{OnTape, TapeError};
 
 use super::seems::seems;
 use super::storage::{TapeStorage, open_member};
 use crate::drives::Tape;
-use crate::host::DeviceHost;
+use crate::host::LocalDevices;
 
 /// Whether nothing was ever written to a tape.
-pub(crate) fn is_blank(host: &DeviceHost, address: &TapeAddress) -> Result<bool, DeviceError> {
+pub(crate) fn is_blank(host: &LocalDevices, address: &TapeAddress) -> Result<bool, DeviceError> {
     let end = Tape::of(host.tapes(), address).with(|loaded| loaded.end())?;
     Ok((end.file, end.block) == (0, 0))
 }
 
 /// Whether one block was written to a tape, as a medium's header is, and nothing behind it but the filemark.
 pub(crate) fn has_header_only(
-    host: &DeviceHost,
+    host: &LocalDevices,
     address: &TapeAddress,
 ) -> Result<bool, DeviceError> {
     let end = Tape::of(host.tapes(), address).with(|loaded| loaded.end())?;
     Ok([(0, 1), (1, 0)].contains(&(end.file, end.block)))
 }
 
-/// What is on a tape.
-#[derive(Debug, Clone, PartialEq)]
-pub enum OnTape {
-    /// Nothing.
-    Blank,
-    /// What is not of Capstan, or cannot be read as that any more: what it seems to be, in a few words or none.
-    Foreign(String),
-    /// A medium, or a member of an array.
-    Medium(Box<MediumHeader>),
-}
-
-impl DeviceHost {
-    /// What is on a tape that it has in a drive now. Nothing where it has it not: the tape is not loaded for that; nor where it
-    /// cannot be read.
-    pub fn seen_on(&self, address: &TapeAddress) -> Option<OnTape> {
-        let tape = Tape::of(self.tapes(), address);
-        if !tape.is_loaded() {
-            return None;
+/// What is on a tape that the host has in a drive now.
+pub(crate) fn seen_on(host: &LocalDevices, address: &TapeAddress) -> Option<OnTape> {
+    let tape = Tape::of(host.tapes(), address);
+    if !tape.is_loaded() {
+        return None;
+    }
+    let end = tape.with(|loaded| loaded.end()).ok()?;
+    if (end.file, end.block) == (0, 0) {
+        return Some(OnTape::Blank);
+    }
+    match open_member(host, address) {
+        Ok(there) => Some(OnTape::Medium(Box::new(there.header().clone()))),
+        Err(e) if e.is_no_medium() => {
+            let block = TapeStorage::new(tape).header().unwrap_or_default();
+            Some(OnTape::Foreign(seems(&block)))
         }
-        let end = tape.with(|loaded| loaded.end()).ok()?;
-        if (end.file, end.block) == (0, 0) {
-            return Some(OnTape::Blank);
-        }
-        match open_member(self, address) {
-            Ok(there) => Some(OnTape::Medium(Box::new(there.header().clone()))),
-            Err(e) if e.is_no_medium() => {
-                let block = TapeStorage::new(tape).header().unwrap_or_default();
-                Some(OnTape::Foreign(seems(&block)))
-            }
-            Err(_) => None,
-        }
+        Err(_) => None,
     }
 }
 
 /// Refuses a tape on which anything is, or that takes nothing.
-pub(crate) fn refuse_used(host: &DeviceHost, address: &TapeAddress) -> Result<(), DeviceError> {
+pub(crate) fn refuse_used(host: &LocalDevices, address: &TapeAddress) -> Result<(), DeviceError> {
     refuse_used_but(host, &Tape::of(host.tapes(), address), address, &[])
 }
 
 /// The same; one that holds one of these media and no segment, or is one of these members of an array and has nothing else, is none on
 /// which anything is.
 pub(super) fn refuse_used_but(
-    host: &DeviceHost,
+    host: &LocalDevices,
     tape: &Tape,
     address: &TapeAddress,
     may_go: &[MediumId],

@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 
 use capstan_address::SpoolPlan;
 use capstan_engine::buffer::Buffer;
+use capstan_engine::nameless::nameless;
 use capstan_engine::threads;
 use capstan_format::crc::crc32c;
 use capstan_format::id::SegmentNumber;
@@ -24,7 +25,6 @@ use capstan_medium::{Device, DeviceError};
 use parking_lot::{Condvar, Mutex};
 
 use super::writer::TapeDevice;
-use crate::drives::nameless;
 
 /// The share of the spool at which the tape is started.
 const HIGH: f64 = 0.8;

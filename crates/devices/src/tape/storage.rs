@@ -14,9 +14,10 @@ use capstan_format::id::{BlockIndex, SegmentId, SegmentNumber};
 use capstan_format::record::{MediumHeader, SegmentEnd, decode_record};
 use capstan_medium::ends::blocks_on;
 use capstan_medium::error::io_error;
+use capstan_medium::host::Wanted;
 use capstan_medium::names::{HEADER_NAME, SUFFIX, segment_name, segment_number};
 use capstan_medium::storage::{ReadFile, Recorded, Storage, WriteFile};
-use capstan_medium::tape::{Spot, TapeError};
+use capstan_medium::tape::{Spot, TapeError, WINDOW};
 use capstan_medium::{DeviceError, NewAttachment, OpenMedium};
 use capstan_tape::DriveKey;
 use parking_lot::Mutex;
@@ -24,14 +25,14 @@ use parking_lot::Mutex;
 use super::{attachment, catalog_file, complete, data_file, failed};
 use crate::drives::loaded::Found;
 use crate::drives::passed::Shape;
-use crate::drives::{HEADER_FILE, LONGEST, Tape, WINDOW, Wanted};
-use crate::host::DeviceHost;
+use crate::drives::{HEADER_FILE, LONGEST, Tape};
+use crate::host::LocalDevices;
 
 /// The most that the catalog of a segment can be: what is more is none of ours.
 const CATALOG_MAX: usize = 256 << 20;
 
 /// Opens the medium on a tape to read.
-pub(crate) fn open(host: &DeviceHost, address: &TapeAddress) -> Result<OpenMedium, DeviceError> {
+pub(crate) fn open(host: &LocalDevices, address: &TapeAddress) -> Result<OpenMedium, DeviceError> {
     let tape = Tape::of(host.tapes(), address);
     let name = tape.name();
     OpenMedium::on(Arc::new(TapeStorage::new(tape)), &name)
@@ -39,7 +40,7 @@ pub(crate) fn open(host: &DeviceHost, address: &TapeAddress) -> Result<OpenMediu
 
 /// Opens a known medium of a drive that stands alone to read; the operator is asked for its tape.
 pub(crate) fn open_wanted(
-    host: &DeviceHost,
+    host: &LocalDevices,
     address: &TapeAddress,
     wanted: Wanted,
 ) -> Result<OpenMedium, DeviceError> {
@@ -50,7 +51,7 @@ pub(crate) fn open_wanted(
 
 /// The same as [`open`], of a tape that may be a member of an array.
 pub(crate) fn open_member(
-    host: &DeviceHost,
+    host: &LocalDevices,
     address: &TapeAddress,
 ) -> Result<OpenMedium, DeviceError> {
     let tape = Tape::of(host.tapes(), address);

@@ -10,18 +10,19 @@ use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber};
 use capstan_format::keys::{Key32, drive_key};
 use capstan_format::record::{FEATURE_DRIVE_KEY, FORMAT_VERSION, MediumHeader, Protection};
 use capstan_medium::Device;
+use capstan_medium::host::{Media, Tapes};
 use capstan_medium::names::{SUFFIX, segment_name};
 use capstan_medium::storage::{Recorded, Storage};
-use capstan_medium::tape::{Place, Spot, Statistics, TapeError};
+use capstan_medium::tape::{Place, Spot, Statistics, TapeError, TapeLibrary};
 use capstan_tape::vtl::library::{Design, Library};
-use capstan_tape::{Changer, DriveKey, Read, TapeDrive, Written};
+use capstan_tape::{DriveKey, Read, TapeDrive, Written};
 use parking_lot::Mutex;
 
 use super::storage::TapeStorage;
 use super::writer::TapeDevice;
 use crate::drives::Tape;
 use crate::drives::loaded::{Found, LoadedDrive};
-use crate::host::DeviceHost;
+use crate::host::LocalDevices;
 
 pub(super) const BLOCK: usize = 64 << 10;
 /// More than what passed by last.
@@ -66,7 +67,7 @@ pub(super) fn plain_header() -> MediumHeader {
     }
 }
 
-pub(super) fn open(host: &DeviceHost, address: &TapeAddress) -> TapeDevice {
+pub(super) fn open(host: &LocalDevices, address: &TapeAddress) -> TapeDevice {
     TapeDevice::open(host, address, || Ok(plain_header()), None).unwrap()
 }
 
@@ -93,7 +94,7 @@ pub(super) fn write(device: &mut TapeDevice, blocks: u32) {
 
 /// A tape with segments; where they begin.
 fn written(dir: &Path) -> (TapeAddress, Vec<u64>) {
-    let (host, address) = (DeviceHost::default(), address(dir));
+    let (host, address) = (LocalDevices::default(), address(dir));
     let mut device = open(&host, &address);
     (0..3).for_each(|_| write(&mut device, BLOCKS));
     device.commit().unwrap();
@@ -183,7 +184,7 @@ fn read(dir: &Path, kind: Kind, recorded: Option<u64>, blocks: &[u32]) -> Vec<St
     let drive = Box::new(Library::open(&dir.join("vtl")).unwrap().drive(1).unwrap());
     let done = Arc::new(Mutex::new(Vec::new()));
     let tape = Tape::in_drive(
-        DeviceHost::default().tapes(),
+        LocalDevices::default().tapes(),
         Box::new(Noted { drive, kind, done: done.clone() }),
     );
     let storage = TapeStorage::new(tape);
@@ -210,7 +211,7 @@ fn a_writer_knows_the_numbers_of_its_segments() {
     let each = u64::from(BLOCKS) + 3;
     assert_eq!(objects, [2, 2 + each, 2 + 2 * each]);
     // What is appended later goes on from there; what was begun and given up is not counted.
-    let mut device = open(&DeviceHost::default(), &address);
+    let mut device = open(&LocalDevices::default(), &address);
     device.begin_segment().unwrap();
     device.write(&block(4, 0)).unwrap();
     device.abandon_segment();
@@ -228,7 +229,7 @@ fn a_drive_is_asked_once_for_a_number_and_not_for_each_block() {
     let drive = Box::new(Library::open(&dir.path().join("vtl")).unwrap().drive(1).unwrap());
     let done = Arc::new(Mutex::new(Vec::new()));
     let tape = Tape::in_drive(
-        DeviceHost::default().tapes(),
+        LocalDevices::default().tapes(),
         Box::new(Noted { drive, kind: Kind::Whole, done: done.clone() }),
     );
     // Overwrites from the third segment on, as a writer that was there before does.
@@ -287,7 +288,7 @@ fn a_drive_that_cannot_locate_finds_everything_by_filemarks() {
 fn what_is_not_recorded_is_learnt_from_the_drive() {
     let dir = tempfile::tempdir().unwrap();
     let (address, objects) = written(dir.path());
-    let medium = DeviceHost::default().medium(&Address::Tape(address)).unwrap();
+    let medium = LocalDevices::default().medium(&Address::Tape(address)).unwrap();
     // Twice, since the second time the block is not read from the tape again.
     for _ in 0..2 {
         let file = medium.open_segment(SegmentNumber(2)).unwrap();
@@ -413,7 +414,7 @@ fn encrypted_header(medium: MediumId) -> MediumHeader {
 #[test]
 fn what_is_behind_the_header_takes_the_key() {
     let dir = tempfile::tempdir().unwrap();
-    let (host, address) = (DeviceHost::default(), address(dir.path()));
+    let (host, address) = (LocalDevices::default(), address(dir.path()));
     let medium = MediumId([0x77; 16]);
     let open = || TapeDevice::open(&host, &address, || Ok(encrypted_header(medium)), None).unwrap();
     let mut device = open();
@@ -443,7 +444,7 @@ fn what_is_behind_the_header_takes_the_key() {
 #[test]
 fn a_drive_has_a_key_as_long_as_it_is_used() {
     let dir = tempfile::tempdir().unwrap();
-    let (host, address) = (DeviceHost::default(), address(dir.path()));
+    let (host, address) = (LocalDevices::default(), address(dir.path()));
     let medium = MediumId([0x78; 16]);
     host.open_key(medium, Key32::new([9; 32]));
     let key = drive_key(&[9; 32], medium).unwrap()[0];
@@ -474,7 +475,7 @@ fn threads_that_take_turns_in_one_drive_all_get_it() {
     let two = dir.path().join("two");
     let design = Library::open(&dir.path().join("vtl")).unwrap().design().clone();
     Library::create(&two, &Design { slots: 2, ..design }, 2).unwrap();
-    let host = &DeviceHost::default();
+    let host = &LocalDevices::default();
     std::thread::scope(|threads| {
         for barcode in ["V00001L9", "V00002L9"] {
             let library = capstan_address::LibraryName::Virtual(two.clone());

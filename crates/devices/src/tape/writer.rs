@@ -15,7 +15,7 @@ use capstan_tape::{DriveKey, Written};
 use super::storage::{TapeStorage, header_lost};
 use super::{catalog_file, complete, data_file};
 use crate::drives::{HEADER_FILE, Tape};
-use crate::host::DeviceHost;
+use crate::host::LocalDevices;
 
 /// A tape that is written.
 pub struct TapeDevice {
@@ -40,7 +40,7 @@ pub struct TapeDevice {
 impl TapeDevice {
     /// Opens a tape to write. `new` makes the header of one that is blank.
     pub fn open(
-        host: &DeviceHost,
+        host: &LocalDevices,
         address: &TapeAddress,
         new: impl FnOnce() -> std::io::Result<MediumHeader>,
         block_size: Option<u32>,
@@ -54,7 +54,7 @@ impl TapeDevice {
 
     /// The same, of a tape that may be a member of an array.
     pub(crate) fn open_member(
-        host: &DeviceHost,
+        host: &LocalDevices,
         address: &TapeAddress,
         new: impl FnOnce() -> std::io::Result<MediumHeader>,
         block_size: Option<u32>,
@@ -187,30 +187,32 @@ impl TapeDevice {
 }
 
 /// Refuses a drive that cannot encrypt, with a tape of a library in it.
-pub(crate) fn check_encrypts(host: &DeviceHost, address: &TapeAddress) -> Result<(), TapeError> {
+pub(crate) fn check_encrypts(host: &LocalDevices, address: &TapeAddress) -> Result<(), TapeError> {
     Tape::of(host.tapes(), address).with(|loaded| loaded.check_encrypts())
 }
 
-impl DeviceHost {
-    /// Refuses a tape that cannot be erased.
-    pub fn refuse_worm(&self, address: &TapeAddress) -> Result<(), DeviceError> {
-        Ok(Tape::of(self.tapes(), address).with(|loaded| loaded.refuse_worm())?)
-    }
+/// Refuses a tape that cannot be erased.
+pub(crate) fn refuse_worm(host: &LocalDevices, address: &TapeAddress) -> Result<(), DeviceError> {
+    Ok(Tape::of(host.tapes(), address).with(|loaded| loaded.refuse_worm())?)
+}
 
-    /// Erases a tape, whatever is on it. `secure`: all of its length.
-    pub fn erase_tape(&self, address: &TapeAddress, secure: bool) -> Result<(), DeviceError> {
-        let tape = Tape::of(self.tapes(), address);
-        if !tape.pin() {
-            let busy = TapeError::Busy { what: tape.name(), holder: "this session".to_owned() };
-            return Err(busy.into());
-        }
-        let erased = tape.with(|loaded| {
-            loaded.refuse_worm()?;
-            loaded.erase(secure)
-        });
-        tape.unpin();
-        Ok(erased?)
+/// Erases a tape, whatever is on it. `secure`: all of its length.
+pub(crate) fn erase(
+    host: &LocalDevices,
+    address: &TapeAddress,
+    secure: bool,
+) -> Result<(), DeviceError> {
+    let tape = Tape::of(host.tapes(), address);
+    if !tape.pin() {
+        let busy = TapeError::Busy { what: tape.name(), holder: "this session".to_owned() };
+        return Err(busy.into());
     }
+    let erased = tape.with(|loaded| {
+        loaded.refuse_worm()?;
+        loaded.erase(secure)
+    });
+    tape.unpin();
+    Ok(erased?)
 }
 
 pub(super) fn write_header(tape: &Tape, header: &MediumHeader) -> Result<(), DeviceError> {

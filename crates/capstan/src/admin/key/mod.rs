@@ -10,12 +10,15 @@ mod ring;
 use std::cell::RefCell;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use capstan_cell::guard::guard;
 use capstan_cell::keyring::{self, Secrets, with_randomness};
 use capstan_cell::{Cell, CellError};
+use capstan_devices::host::LocalDevices;
 use capstan_engine::entropy::Entropy;
 use capstan_format::keys::{KeyError, KeyRing, Rng, Scope, Unlocked};
+use capstan_port::Agents;
 use zeroize::Zeroizing;
 
 use crate::args::{Global, KeyArgs, KeyCommand, SecretArgs};
@@ -98,7 +101,12 @@ impl Keys {
     }
 
     fn cell(&self) -> Result<Cell, Failure> {
-        Ok(Cell::open(&self.home, Secrets::none(), home::agents())?)
+        Ok(Cell::open(&self.home, Secrets::none(), Self::agents())?)
+    }
+
+    /// Keys are made and removed without a medium.
+    fn agents() -> Agents {
+        home::agents(Arc::new(LocalDevices::default()))
     }
 }
 

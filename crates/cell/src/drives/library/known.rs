@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use capstan_address::{Address, LibraryName, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, SeenTape};
-use capstan_medium::tape::{Held, Place};
-use capstan_tape::Changer;
+use capstan_medium::tape::{Held, Place, TapeLibrary};
 
 use super::{
     Moved, TapeName, at, by_places, called, carry, find, free_slot, no_room, of_tape, open,
@@ -64,7 +63,7 @@ impl Cell {
     /// All tapes of a library by place; where asked for, after the library has looked into every slot. Media that are recorded as
     /// exported and are found in slots then are back.
     pub fn library_inventory(&self, name: &LibraryName, rescan: bool) -> Result<Vec<Inventoried>> {
-        let mut library = open(&self.devices, name)?;
+        let mut library = open(&*self.devices, name)?;
         if rescan {
             library.rescan().map_err(of_tape)?;
             self.forget_seen_in(name)?;
@@ -109,7 +108,7 @@ impl Cell {
     /// Moves the tapes in the mail slots to free slots, and records that their media are back. `on` is told of each. Those that were
     /// loaded from there come back too, unless they are in use.
     pub fn library_import(&self, name: &LibraryName, on: &mut dyn FnMut(&Exported)) -> Result<u64> {
-        let elements = open(&self.devices, name)?.elements();
+        let elements = open(&*self.devices, name)?.elements();
         if elements.mail_slots == 0 {
             return Err(DriveRefusal::NoMailSlots { library: name.clone() }.into());
         }
@@ -131,16 +130,16 @@ impl Cell {
             count += 1;
             Ok::<_, CellError>(())
         };
-        for tape in open(&self.devices, name)?.inventory().map_err(of_tape)? {
+        for tape in open(&*self.devices, name)?.inventory().map_err(of_tape)? {
             if let (Place::Drive(n), Some(Place::Mail(_))) = (tape.place, tape.from)
                 // Who has the drive brings it back.
-                && let Ok(moved) = super::unload(&self.devices, name, n)
+                && let Ok(moved) = super::unload(&*self.devices, name, n)
                 && matches!(moved.to, Some(Place::Slot(_)))
             {
                 is_back(moved)?;
             }
         }
-        let mut library = open(&self.devices, name)?;
+        let mut library = open(&*self.devices, name)?;
         let held = library.inventory().map_err(of_tape)?;
         for Held { place, .. } in held.iter().filter(|h| matches!(h.place, Place::Mail(_))) {
             let moved = by_places(&mut *library, |library, held| {
@@ -164,7 +163,7 @@ impl Cell {
         on: &mut dyn FnMut(&Exported),
     ) -> Result<()> {
         crate::media::check_location(location)?;
-        let mut library = open(&self.devices, name)?;
+        let mut library = open(&*self.devices, name)?;
         let held = library.inventory().map_err(of_tape)?;
         let mut tapes = Vec::new();
         for barcode in barcodes {
@@ -193,7 +192,7 @@ impl Cell {
     /// The tape of a library that is to be exported; refused where somebody uses it.
     fn to_export(
         &self,
-        library: &mut dyn Changer,
+        library: &mut dyn TapeLibrary,
         held: &[Held],
         barcode: &str,
         name: &LibraryName,
@@ -216,7 +215,7 @@ impl Cell {
     /// mail slot, as it sees it there only when that is on record.
     fn export_one(
         &self,
-        library: &mut dyn Changer,
+        library: &mut dyn TapeLibrary,
         name: &LibraryName,
         barcode: &str,
         medium: Option<&Medium>,
@@ -271,7 +270,7 @@ impl Cell {
 
     /// Whether a tape is not in its library, or that cannot be asked.
     fn tape_is_away(&self, tape: TapeAddress, libraries: &mut Libraries) -> bool {
-        tape_away(&self.devices, &Address::Tape(tape), libraries).is_some()
+        tape_away(&*self.devices, &Address::Tape(tape), libraries).is_some()
     }
 
     /// The media that may be in a library, by barcode.
@@ -282,7 +281,7 @@ impl Cell {
 }
 
 /// The mail slots of a library that are free.
-fn free_mail(library: &dyn Changer, held: &[Held]) -> impl Iterator<Item = Place> {
+fn free_mail(library: &dyn TapeLibrary, held: &[Held]) -> impl Iterator<Item = Place> {
     let is_free = |place: &Place| at(held, *place).is_none();
     (1..=library.elements().mail_slots).map(Place::Mail).filter(is_free)
 }

@@ -113,7 +113,7 @@ impl Job<'_> {
         report.notes.insert(0, would);
         report.session = String::new();
         report.method = "dry run".to_owned();
-        self.log.fill(&cell.devices, &mut report);
+        self.log.fill(&*cell.devices, &mut report);
         Ok(report)
     }
 }

@@ -442,7 +442,7 @@ impl Job<'_> {
         if status == Status::Failed && !self.plan.null && !cell.idb.has_segments(label.version)? {
             report.nothing_committed();
         }
-        self.log.fill(&cell.devices, report);
+        self.log.fill(&*cell.devices, report);
         let totals = Totals {
             bytes_written: report.bytes_written,
             files: report.files,

@@ -425,7 +425,7 @@ impl<'a> Run<'a> {
         if failure.is_some() && !self.cell.idb.has_segments(self.version)? {
             report.nothing_committed();
         }
-        self.log.fill(&self.cell.devices, &mut report);
+        self.log.fill(&*self.cell.devices, &mut report);
         // What came to no end is not gone on with later: the chain is there, and is consolidated anew.
         let version = match status {
             Status::Incomplete => Status::Failed,

@@ -14,12 +14,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::places::SegmentPlace;
-use capstan_devices::operator::Asked;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_format::record::MediumHeader;
 use capstan_idb::{LogLevel, Version};
 use capstan_media_agent::write::mirror::Member;
+use capstan_medium::host::operator::Asked;
 
 pub(crate) use self::route::{Copied, Route};
 pub(crate) use self::run::{Kept, Work, add_ends, is_to_copy, lacking};
@@ -134,7 +134,7 @@ impl Cell {
         };
         copied.fill(self, &mut report, session.elapsed_s(), &log);
         report.set_away(copied.away);
-        log.fill(&self.devices, &mut report);
+        log.fill(&*self.devices, &mut report);
         session.record_end(status, &report)?;
         self.back_up_idb(&request.device, copied.last.as_slice(), &log, &mut report);
         let retired = self.retire_poor_tapes(&mut report, observer, stop);

@@ -116,7 +116,7 @@ impl Cell {
         log: &SessionLog<'_>,
     ) -> Report {
         let errors = std::mem::take(&mut of_restore.errors);
-        log.fill(&self.devices, &mut of_restore);
+        log.fill(&*self.devices, &mut of_restore);
         of_restore.errors.splice(0..0, errors);
         let own = session.report(&request.version.name, status);
         Report {

@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::rait::find::{FoundArray, FoundTape, arrays_of};
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::problem::Explain;
 use capstan_format::id::VersionId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Status;
 use capstan_medium::DeviceError;
+use capstan_medium::host::found_arrays::{FoundArray, FoundTape, arrays_of};
 
 use crate::Cell;
 use crate::error::{CellError, ImportRefusal, Result, chain};
@@ -85,7 +85,7 @@ impl Cell {
             {
                 self.import_library(library, observer, stop)
             }
-            Address::Array(array) if is_of_libraries(&self.devices, array)? => {
+            Address::Array(array) if is_of_libraries(&*self.devices, array)? => {
                 self.import_arrays(device, observer, stop)
             }
             _ => self.import_medium(device, None, observer, stop),
@@ -350,7 +350,7 @@ impl All {
         cell.say_not_imported(&later.versions, &device.to_string(), log)?;
         if log.error_count() > 0 {
             let mut said = Report::default();
-            log.fill(&cell.devices, &mut said);
+            log.fill(&*cell.devices, &mut said);
             report.errors.append(&mut said.errors);
             report.faults.append(&mut said.faults);
             report.error_count += said.error_count;

@@ -13,11 +13,11 @@ mod sessions;
 use std::collections::{BTreeMap, HashSet};
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::rait::placed::Placed;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{SegmentNumber, VersionId};
 use capstan_format::record::Follows;
 use capstan_idb::{Medium, Status};
+use capstan_medium::host::placed::Placed;
 use capstan_medium::{FoundLock, OpenMedium};
 
 use crate::Cell;
@@ -45,11 +45,7 @@ const NAMED: usize = 8;
 fn placed(cell: &Cell, device: &Address) -> Placed {
     match device {
         Address::Array(array) => {
-            let opened = capstan_devices::rait::open::open_known(
-                &cell.devices,
-                array,
-                &cell.known_members(),
-            );
+            let opened = cell.devices.array(array, &cell.known_members());
             opened.map_or_else(|_| device.clone().into(), |opened| opened.placed())
         }
         other => other.clone().into(),
@@ -128,7 +124,7 @@ impl Cell {
         report.notes.extend(stay);
         report.notes.extend(called_otherwise(&header.label, &label));
         self.say_changed(&log);
-        log.fill(&self.devices, &mut report);
+        log.fill(&*self.devices, &mut report);
         session.record_whole(status, None, &report)?;
         Ok(report)
     }

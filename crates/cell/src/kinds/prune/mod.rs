@@ -367,7 +367,7 @@ impl Cell {
             peak_rss_bytes: peak_rss(),
             ..Report::default()
         };
-        log.fill(&self.devices, &mut report);
+        log.fill(&*self.devices, &mut report);
         self.record(&mut report, "prune", started_us, status)
     }
 }

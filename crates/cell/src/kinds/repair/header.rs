@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use capstan_address::Address;
-use capstan_devices::directory::{LostHeader, lost_header, medium_of, rewrite_header};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::record::{MediumHeader, Protection};
 use capstan_idb::{Medium, Status};
+use capstan_medium::host::directories::LostHeader;
 use capstan_medium::names::HEADER_NAME;
 
 use super::{REPAIR, RepairRequest, close, refuse_itself, report_of};
@@ -39,13 +39,13 @@ impl Cell {
         let Some(path) = self.directory_of(&request.medium)? else {
             return Ok(HeaderMended::Nothing);
         };
-        let Some(lost) = lost_header(&path)? else { return Ok(HeaderMended::Nothing) };
+        let Some(lost) = self.devices.lost_header(&path)? else { return Ok(HeaderMended::Nothing) };
         let (header, row) = self.header_of(&path, &lost)?;
         // What else is refused is refused before that.
         refuse_itself(from, header.medium, &header.label)?;
         if let Some(row) = &row {
             self.refuse_retired(row.id, &row.label)?;
-            let there = medium_of(&path, header.clone())?;
+            let there = self.devices.medium_of(&path, header.clone())?;
             self.changed_to_mend(&Address::File(path.clone()), &there, request.as_it_is)?;
         }
         let file = path.join(HEADER_NAME).display().to_string();
@@ -54,10 +54,10 @@ impl Cell {
         if request.dry_run {
             let text = format!("{file} would be written anew, as of {name}: {}", lost.problem);
             report.notes.push(text);
-            close(&self.devices, &mut report, Status::Completed, log);
+            close(&*self.devices, &mut report, Status::Completed, log);
             return Ok(HeaderMended::All(Box::new(report)));
         }
-        rewrite_header(&path, &header)?;
+        self.devices.rewrite_header(&path, &header)?;
         let text = format!("it was written anew, as of {name}; it was damaged: {}", lost.problem);
         log.say(Code::Repaired, "media agent", &file, text);
         let next = match (self.other_cell(&header)?, row) {
@@ -73,7 +73,7 @@ impl Cell {
             ),
         };
         report.notes.extend([format!("{file} was written anew"), next]);
-        close(&self.devices, &mut report, Status::Completed, log);
+        close(&*self.devices, &mut report, Status::Completed, log);
         self.record(&mut report, REPAIR, started_us, Status::Completed)?;
         Ok(HeaderMended::All(Box::new(report)))
     }
@@ -176,7 +176,7 @@ impl Cell {
         if !has_some || lost.segments == 0 {
             return Ok(!has_some && lost.segments == 0);
         }
-        let there = medium_of(path, header.clone())?;
+        let there = self.devices.medium_of(path, header.clone())?;
         Ok(self.difference(address, &there)?.is_none())
     }
 }

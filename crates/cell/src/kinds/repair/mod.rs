@@ -15,11 +15,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_address::Address;
-use capstan_devices::host::DeviceHost;
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::{MediumId, SegmentId, SessionId};
 use capstan_idb::{Medium, Status, Version};
+use capstan_medium::host::DeviceHost;
 
 use self::find::Found;
 use self::header::HeaderMended;
@@ -347,7 +347,7 @@ impl Repair<'_> {
         status: Status,
         mut report: Report,
     ) -> Result<Report> {
-        close(&self.cell.devices, &mut report, status, self.log);
+        close(&*self.cell.devices, &mut report, status, self.log);
         match session {
             Some(id) => {
                 report.session = id.to_string();
@@ -381,7 +381,7 @@ fn report_of(host: &str, label: &str, started_us: i64, dry_run: bool) -> Report 
 }
 
 /// Says in a report how it ended.
-fn close(devices: &DeviceHost, report: &mut Report, status: Status, log: &SessionLog<'_>) {
+fn close(devices: &dyn DeviceHost, report: &mut Report, status: Status, log: &SessionLog<'_>) {
     report.status = status.to_string();
     report.end = rfc3339(now_us());
     report.peak_rss_bytes = peak_rss();

@@ -71,6 +71,6 @@ pub(super) fn dry_run(
     (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.data);
     report.pick = pick::list(view, overview, scope, &tally)?;
     report.media = report.pick.iter().map(|of| of.label.clone()).collect();
-    log.fill(&view.cell.devices, &mut report);
+    log.fill(&*view.cell.devices, &mut report);
     Ok(report)
 }

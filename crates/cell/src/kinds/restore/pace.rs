@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use capstan_devices::host::DeviceHost;
 use capstan_format::id::{MediumId, SegmentNumber};
+use capstan_medium::host::DeviceHost;
 use capstan_medium::tape::DriveSession;
 use parking_lot::{Condvar, Mutex};
 
@@ -87,7 +87,7 @@ impl Turn<'_> {
     }
 
     /// Has read all it needs; what the drives did, when all have. True for one of them, which sees to the drives.
-    pub fn drives(&self, devices: &DeviceHost) -> (Vec<DriveSession>, bool) {
+    pub fn drives(&self, devices: &dyn DeviceHost) -> (Vec<DriveSession>, bool) {
         self.end();
         let mut state = self.pace.state.lock();
         while state.done.len() < state.at.len() {

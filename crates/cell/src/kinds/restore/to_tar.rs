@@ -16,8 +16,8 @@ use crate::kinds::skeleton::add_rates;
 use crate::observe::Stop;
 use crate::reading::version::VersionView;
 use crate::report::Report;
-use crate::session::watch::Watched;
-use crate::session::{SessionLog, watch};
+use crate::session::SessionLog;
+use crate::session::watch::{self, Watched};
 
 impl Cell {
     pub(super) fn restore_to_tar(
@@ -84,7 +84,7 @@ impl Cell {
         files_of.media.say_replicas(log, &mut report);
         let drives = self.devices.take_sessions();
         run.session.add_drives_read(&mut report, &drives, true, log);
-        log.fill(&self.devices, &mut report);
+        log.fill(&*self.devices, &mut report);
         run.session.record_end(status, &report)?;
         Ok(report)
     }

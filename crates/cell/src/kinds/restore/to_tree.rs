@@ -99,9 +99,9 @@ impl Cell {
         view.media.say_problems(log);
         view.media.say_replicas(log, &mut report);
         let alone = || (self.devices.take_sessions(), true);
-        let (drives, sees_to_them) = turn.map_or_else(alone, |turn| turn.drives(&self.devices));
+        let (drives, sees_to_them) = turn.map_or_else(alone, |turn| turn.drives(&*self.devices));
         run.session.add_drives_read(&mut report, &drives, sees_to_them, log);
-        log.fill(&self.devices, &mut report);
+        log.fill(&*self.devices, &mut report);
         if arc.is_none() {
             run.session.record_end(status, &report)?;
         }

@@ -67,7 +67,7 @@ impl Cell {
             staged.count();
             let mut report = not_staged(&session, &sources, staged, &log);
             report.notes.extend(nothing.then(|| "there is nothing to stage".to_owned()));
-            log.fill(&self.devices, &mut report);
+            log.fill(&*self.devices, &mut report);
             return Ok(report);
         }
         let mut staged = Staged::default();
@@ -116,7 +116,7 @@ impl Cell {
         report.staged = Some(staged);
         let at = sources.media.iter().map(|s| s.row.device.to_string()).collect::<Vec<_>>();
         self.back_up_idb_on(at.iter().map(String::as_str), &log);
-        log.fill(&self.devices, &mut report);
+        log.fill(&*self.devices, &mut report);
         session.record_end(status, &report)?;
         self.back_up_idb(&request.device, progress.last.as_slice(), &log, &mut report);
         self.retire_poor_tapes(&mut report, observer, stop);

@@ -12,8 +12,7 @@ use crate::Cell;
 use crate::error::{Result, StageRefusal, chain};
 use crate::media::{Condition, ways_out_of_poor};
 use crate::observe::{Observer, Stop};
-use crate::report::Report;
-use crate::report::Retired;
+use crate::report::{Report, Retired};
 use crate::session::{SessionLog, now_us};
 
 /// A tape whose copy failed is left alone by sessions for so long: each try reads all of it.
@@ -94,7 +93,7 @@ impl Cell {
             }
         }
         let mut said = Report::default();
-        log.fill(&self.devices, &mut said);
+        log.fill(&*self.devices, &mut said);
         report.errors.append(&mut said.errors);
         report.faults.append(&mut said.faults);
         retired

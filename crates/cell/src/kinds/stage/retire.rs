@@ -88,7 +88,7 @@ impl Cell {
                 false => "nothing on it must stay",
             };
             report.notes.push(format!("'{}' is retired: {why}", row.label));
-            log.fill(&self.devices, &mut report);
+            log.fill(&*self.devices, &mut report);
             report.status = Status::Completed.to_string();
             report.end = rfc3339(now_us());
             self.record(&mut report, RETIRE, started_us, Status::Completed)?;
@@ -239,7 +239,7 @@ impl Cell {
         copied.fill(self, &mut report, copied.copying_s, &log);
         report.elapsed_s = begun_at.elapsed().as_secs_f64();
         report.end = rfc3339(now_us());
-        log.fill(&self.devices, &mut report);
+        log.fill(&*self.devices, &mut report);
         self.record_end(session, status, &report, None)?;
         self.back_up_idb(&to.device, copied.last.as_slice(), &log, &mut report);
         Ok(report)
@@ -299,7 +299,7 @@ impl Cell {
         if !address.is_sequential() {
             return self.refuse_unreadable(row);
         }
-        match lacking_tapes(&self.devices, address).0 {
+        match lacking_tapes(&*self.devices, address).0 {
             None => Ok(()),
             Some(why) => Err(StageRefusal::Unreadable { label: row.label.clone(), why }.into()),
         }

@@ -133,7 +133,7 @@ impl Cell {
             report.set_stages(&meters, seen.verdict, Flow::Restore);
         }
         session.add_drives_read(&mut report, &self.devices.take_sessions(), true, &log);
-        log.fill(&self.devices, &mut report);
+        log.fill(&*self.devices, &mut report);
         let version = version.map(|id| self.idb.version(id)).transpose()?.flatten();
         session.record_whole(status, version.map(|v| v.object), &report)?;
         Ok(report)

@@ -120,7 +120,7 @@ fn is_at_hand_elsewhere(cell: &Cell, id: MediumId, last: &Address, now: &Address
         }
         // Nobody loads the one for the other: another barcode of the same medium is enough.
         (Address::Tape(last), Address::Tape(now)) => {
-            last.tape.is_some() && now.tape.is_some() && absent_tape(&cell.devices, last).is_none()
+            last.tape.is_some() && now.tape.is_some() && absent_tape(&*cell.devices, last).is_none()
         }
         _ => false,
     }

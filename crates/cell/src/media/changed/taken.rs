@@ -245,7 +245,7 @@ impl Cell {
         if address.is_sequential() {
             return Ok(None);
         }
-        match patiently(&self.devices, || Ok(self.devices.held(address)?)) {
+        match patiently(&*self.devices, || Ok(self.devices.held(address)?)) {
             Ok(held) => Ok(Some(held)),
             Err(e) if e.is_busy() => Err(CellError::InUse(format!(
                 "a session writes to {} in {address}, or removes from it, and not all of it is as it is recorded; import it when \

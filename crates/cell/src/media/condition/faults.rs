@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 
 use capstan_address::{Address, ArrayAddress};
-use capstan_devices::rait::open::{self as arrays, KnownMembers};
 use capstan_engine::message::{Code, shell_word};
 use capstan_idb::{Management, Medium};
+use capstan_medium::host::KnownMembers;
 use serde::Deserialize;
 
 use crate::Cell;
@@ -66,29 +66,29 @@ impl Cell {
 
     /// What is wrong with the members of an array. Of one that is broken others say that it is away.
     fn faults_of_members(&self, medium: &Medium, array: &ArrayAddress) -> Result<Vec<String>> {
-        let Ok(opened) = arrays::open(&self.devices, array) else { return Ok(Vec::new()) };
+        let Ok(opened) = self.devices.array(array, &()) else { return Ok(Vec::new()) };
         let label = &medium.label;
         let rebuild = |member: &Address| {
             let (label, member) = (shell_word(label), shell_word(member));
             format!("`capstan rait rebuild {label} --member {member} --onto NEW` writes it anew")
         };
         let mut faults = Vec::new();
-        for lost in opened.storage.lost() {
+        for lost in opened.lost() {
             faults.push(format!(
                 "member {} ({}) of array '{label}' is lost ({}); bring it back, or {}",
                 lost.member + 1,
                 lost.device,
                 lost.error,
-                rebuild(&opened.address.members[lost.member])
+                rebuild(&opened.address().members[lost.member])
             ));
         }
-        for (place, why) in self.known_members().unfit(&opened) {
-            let member = &opened.address.members[place];
+        for (place, why) in self.known_members().unfit(&*opened) {
+            let member = &opened.address().members[place];
             faults.push(format!("member {} ({member}) of array '{label}': {why}", place + 1));
         }
         for said in self.found_in_members(label)? {
             // One that was replaced since is no member any more.
-            let of = opened.address.members.iter().find(|m| said.contains(&format!("({m})")));
+            let of = opened.address().members.iter().find(|m| said.contains(&format!("({m})")));
             if let Some(member) = of {
                 faults.push(format!("of array '{label}' {said}; {}", rebuild(member)));
             }

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::host::DeviceHost;
 use capstan_engine::frames::Place;
 use capstan_engine::message::shell_word;
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_idb::Idb;
 use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_medium::host::DeviceHost;
 use capstan_medium::os_errors::is_far;
 use capstan_medium::tape::TapeError;
 use capstan_medium::{DeviceError, OpenMedium};
@@ -263,7 +263,7 @@ const PUT_IN: &str = "put in the one that is wanted first, and run it again on a
                       each that it needs";
 
 /// Whether a medium is a tape that somebody puts into a drive that stands alone.
-fn is_put_in(devices: &DeviceHost, medium: &capstan_idb::Medium) -> bool {
+fn is_put_in(devices: &dyn DeviceHost, medium: &capstan_idb::Medium) -> bool {
     match &medium.device {
         Address::Tape(tape) if tape.tape.is_none() => devices.is_by_hand(tape).unwrap_or(false),
         _ => false,
@@ -275,7 +275,7 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
     if let Some(e) = elsewhere(&cell.idb, medium) {
         return e;
     }
-    if let Some(e) = out_of_reach(&cell.devices, &e, medium) {
+    if let Some(e) = out_of_reach(&*cell.devices, &e, medium) {
         return e;
     }
     if e.blames_medium() {
@@ -307,7 +307,7 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
             not_now(&cell.idb, medium.id, &why)
         }
         of_tape => {
-            let way = match is_put_in(&cell.devices, medium) {
+            let way = match is_put_in(&*cell.devices, medium) {
                 true => PUT_IN,
                 false => "mount it there, or import it from where it is now",
             };
@@ -332,7 +332,7 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
 
 /// The error for a medium whose library or directory cannot be reached, if it is that: of what is on it that tells nothing.
 fn out_of_reach(
-    devices: &DeviceHost,
+    devices: &dyn DeviceHost,
     e: &DeviceError,
     medium: &capstan_idb::Medium,
 ) -> Option<CellError> {
@@ -367,7 +367,7 @@ pub(crate) fn another(cell: &Cell, found: MediumId, medium: &capstan_idb::Medium
             found.short(),
             medium.id.short(),
             medium.label,
-            match is_put_in(&cell.devices, medium) {
+            match is_put_in(&*cell.devices, medium) {
                 true => PUT_IN,
                 false => "mount the right one there, or import it from where it is",
             }
@@ -396,7 +396,7 @@ pub(crate) fn all_away(cell: &Cell, away: Vec<CellError>) -> Option<CellError> {
         .map(|e| match e {
             CellError::Away { medium, why, .. } => {
                 let row = idb.medium(*medium).ok()?;
-                all_put_in &= row.as_ref().is_some_and(|row| is_put_in(&cell.devices, row))
+                all_put_in &= row.as_ref().is_some_and(|row| is_put_in(&*cell.devices, row))
                     && crate::media::exported(idb, *medium).ok().flatten().is_none();
                 let label = row.map_or_else(|| medium.short(), |m| m.label);
                 Some(format!("'{label}', {why}"))

@@ -66,7 +66,7 @@ impl Cell {
     /// that is out of the house by record is changed by nobody until it is imported, also where it is mounted again. One that is not as
     /// it was last written is refused: another disk may be in its place.
     pub(crate) fn hold_medium(&self, id: MediumId) -> Result<HeldMedium> {
-        patiently(&self.devices, || self.hold_medium_now(id))
+        patiently(&*self.devices, || self.hold_medium_now(id))
     }
 
     /// The same, at once.
@@ -78,7 +78,7 @@ impl Cell {
 
     /// The same of one that is mended: whoever asks knows whether its end is as it was last written.
     pub(crate) fn hold_medium_as_it_is(&self, id: MediumId) -> Result<HeldMedium> {
-        patiently(&self.devices, || self.hold_whatever_its_end(id))
+        patiently(&*self.devices, || self.hold_whatever_its_end(id))
     }
 
     fn hold_whatever_its_end(&self, id: MediumId) -> Result<HeldMedium> {

@@ -1,8 +1,10 @@
 //! Waiting for media of a pool that others have.
 
-use capstan_devices::host::DeviceHost;
-use capstan_devices::queue::Wait;
+use std::sync::Arc;
+
 use capstan_format::id::MediumId;
+use capstan_medium::host::DeviceHost;
+use capstan_medium::host::queue::Wait;
 use capstan_medium::tape::TapeError;
 
 use crate::Cell;
@@ -17,7 +19,7 @@ pub(crate) const OUT_OF_REACH: &str = "is out of reach now";
 
 /// A session that chooses among the media of a pool, and waits where others have all that would do.
 pub(crate) struct Queue {
-    devices: DeviceHost,
+    devices: Arc<dyn DeviceHost>,
     wait: Wait,
     /// What others have.
     busy: Option<CellError>,
@@ -29,7 +31,7 @@ pub(crate) struct Queue {
 const ANEW_MOST: u32 = 20;
 
 impl Queue {
-    pub fn begin(devices: &DeviceHost) -> Self {
+    pub fn begin(devices: &Arc<dyn DeviceHost>) -> Self {
         Self { devices: devices.clone(), wait: devices.queue().wait(), busy: None, anew: 0 }
     }
 

@@ -7,12 +7,11 @@
 use std::collections::{HashMap, VecDeque};
 
 use capstan_address::{Address, ArrayAddress, LibraryName, TapeAddress};
-use capstan_devices::host::DeviceHost;
-use capstan_devices::rait::{drives, make};
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_media_agent::write::mirror::Member;
+use capstan_medium::host::DeviceHost;
 use capstan_medium::{DeviceError, HeldMedium};
 
 use crate::Cell;
@@ -33,7 +32,7 @@ type Opened = (Member, Option<HeldMedium>);
 const TAKEN_TRIES: usize = 20;
 
 /// Whether an array names nothing but libraries, of which its tapes are to be chosen. Drives that stand alone are no libraries.
-pub(crate) fn is_of_libraries(devices: &DeviceHost, array: &ArrayAddress) -> Result<bool> {
+pub(crate) fn is_of_libraries(devices: &dyn DeviceHost, array: &ArrayAddress) -> Result<bool> {
     let array = Address::Array(array.clone());
     if !array.names_no_medium() {
         return Ok(false);
@@ -58,7 +57,7 @@ impl Cell {
         if Address::Array(array.clone()).tapes().iter().any(|tape| tape.spool.is_some()) {
             return Err(SupplyRefusal::ArrayWithSpool { array: array.clone() }.into());
         }
-        drives::check(&self.devices, array)?;
+        self.devices.refuse_too_few_drives(array)?;
         let mut unfit = Unfit::default();
         for (medium, why_not) in self.arrays_in_order(array, wanted.by_drive)? {
             let name = format!("array '{}'", medium.label);
@@ -92,7 +91,7 @@ impl Cell {
             }
             let info = self.medium_info(&medium)?;
             let (rank, why) = self.turn_of(&info, by_drive, place)?;
-            let lacks = || lacking_tapes(&self.devices, device).1.into_iter().next();
+            let lacks = || lacking_tapes(&*self.devices, device).1.into_iter().next();
             let why = why.or_else(|| lacks().map(|lacking| format!("lacks a tape: {lacking}")));
             ranked.push((rank, medium, why));
         }
@@ -134,7 +133,7 @@ impl Cell {
                 .new_medium_by(wanted.by_drive, &label, size)
                 .map_err(CellError::io("read", "/dev/urandom"))?;
             let new_id = || self.entropy.id().map(MediumId);
-            match make::make(&self.devices, &chosen, &header.as_array(), &free, &new_id) {
+            match self.devices.make_array(&chosen, &header.as_array(), &free, &new_id) {
                 // Another session took one of them since they were looked at.
                 Err(e) if e.is_used() && left > 0 => left -= 1,
                 made => {
@@ -240,7 +239,7 @@ impl Cell {
         }
         let nobody = || Err(std::io::ErrorKind::NotFound.into());
         let address = Address::Tape(tape.clone());
-        let device = self.judged(&address, self.devices.writable(&address, nobody, None)?)?;
+        let device = self.judged(&address, self.devices.writable(&address, &nobody, None, &())?)?;
         match device.medium().header().medium == medium {
             false => Err(SupplyRefusal::AnotherTape.into()),
             true if !device.medium().segments()?.is_empty() => {

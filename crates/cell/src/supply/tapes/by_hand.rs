@@ -1,11 +1,11 @@
 //! Tapes of drives that stand alone: looked at before they are written, and asked for where they will not do.
 
 use capstan_address::{Address, LibraryName, TapeAddress};
-use capstan_devices::operator::Refused;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 use capstan_medium::DeviceError;
+use capstan_medium::host::operator::Refused;
 use capstan_medium::tape::TapeError;
 
 use crate::Cell;

@@ -13,7 +13,6 @@ pub(crate) mod seen;
 use std::collections::HashMap;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::host::DeviceHost;
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, TapeIs};
@@ -21,6 +20,7 @@ use capstan_media_agent::write::error::WriteError;
 use capstan_media_agent::write::mirror::{LostMirror, LostPart, Member};
 use capstan_media_agent::write::options::OnMedia;
 use capstan_medium::DeviceError;
+use capstan_medium::host::DeviceHost;
 use capstan_medium::tape::{Held, Media};
 
 use crate::Cell;
@@ -191,7 +191,7 @@ impl Cell {
         let known = self.idb.media()?;
         let arrays = arrays_by_tape(&known);
         let changed = self.idb.changed_media()?;
-        let held = tapes_held(&self.devices, library)?;
+        let held = tapes_held(&*self.devices, library)?;
         let seen = self.seen_in(&library.library, &held)?;
         let mut ranked: Vec<((u8, i64), Candidate)> = Vec::new();
         for (place, Held { barcode, .. }) in held.into_iter().enumerate() {
@@ -255,7 +255,7 @@ impl Cell {
 
     /// The barcodes of the tapes of a library, by place, without those that clean.
     pub(crate) fn barcodes(&self, library: &TapeAddress) -> Result<Vec<String>> {
-        barcodes(&self.devices, library)
+        barcodes(&*self.devices, library)
     }
 
     /// Where a tape was last seen, if it is one.
@@ -459,12 +459,12 @@ fn on_tape<'a>(known: &'a [Medium], device: &Address, changed: &[MediumId]) -> O
 }
 
 /// The tapes of a library, by place, without those that clean.
-pub(crate) fn barcodes(devices: &DeviceHost, library: &TapeAddress) -> Result<Vec<String>> {
+pub(crate) fn barcodes(devices: &dyn DeviceHost, library: &TapeAddress) -> Result<Vec<String>> {
     Ok(tapes_held(devices, library)?.into_iter().map(|tape| tape.barcode).collect())
 }
 
 /// The tapes of a library, by place, without those that clean.
-fn tapes_held(devices: &DeviceHost, library: &TapeAddress) -> Result<Vec<Held>> {
+fn tapes_held(devices: &dyn DeviceHost, library: &TapeAddress) -> Result<Vec<Held>> {
     let held = devices.inventory(&library.library).map_err(DeviceError::from)?;
     Ok(held.into_iter().filter(|tape| !tape.is_cleaning()).collect())
 }

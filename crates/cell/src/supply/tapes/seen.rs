@@ -8,11 +8,10 @@
 use std::collections::HashMap;
 
 use capstan_address::{Address, LibraryName, TapeAddress};
-use capstan_devices::tape::OnTape;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{SeenTape, TapeIs};
 use capstan_medium::DeviceError;
-use capstan_medium::tape::{Held, Place, TapeError};
+use capstan_medium::tape::{Held, OnTape, Place, TapeError};
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use capstan_address::Address;
-use capstan_devices::rait::open::{KnownMembers, Opened};
 use capstan_engine::message::shell_word;
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_idb::{LostMember, Medium};
 use capstan_medium::LostMember as Lost;
+use capstan_medium::host::{KnownMembers, OpenArray};
 
 use crate::Cell;
 use crate::error::Result;
@@ -127,14 +127,13 @@ impl KnownMembers for Members<'_> {
     /// The members, by their places, that lack something of what is recorded of the array: they were away while it was written, or are
     /// an older state of themselves. Nothing is written to them until they are written anew, and the session says so. Of tapes it is
     /// seen by where they end.
-    fn unfit(&self, opened: &Opened) -> Vec<(usize, String)> {
-        let header = opened.storage.header();
+    fn unfit(&self, opened: &dyn OpenArray) -> Vec<(usize, String)> {
+        let header = opened.header();
         let recorded = self.cell.recorded_and_kept(header.whole());
         let is_asked = |recorded: &BTreeSet<_>| !recorded.is_empty() && !self.even_unfit;
         let Some(recorded) = recorded.ok().filter(is_asked) else { return Vec::new() };
-        let is_tape = |place: usize| opened.address.members[place].is_sequential();
+        let is_tape = |place: usize| opened.address().members[place].is_sequential();
         let held: Vec<Option<BTreeSet<SegmentNumber>>> = opened
-            .storage
             .members()
             .into_iter()
             .enumerate()
@@ -155,7 +154,7 @@ impl KnownMembers for Members<'_> {
             if lacking == 0 {
                 continue;
             }
-            let name = shell_word(&opened.address.members[place]);
+            let name = shell_word(&opened.address().members[place]);
             let label = shell_word(&header.label);
             unfit.push((
                 place,

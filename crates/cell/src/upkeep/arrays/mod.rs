@@ -7,15 +7,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use capstan_address::{Address, ArrayAddress, TapeAddress};
-use capstan_devices::host::DeviceHost;
-use capstan_devices::rait::half_made;
-use capstan_devices::rait::open::{self as arrays, Opened};
-use capstan_devices::rait::rebuild::{self, Rebuilt};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
 use capstan_idb::{LostMember, Medium};
 use capstan_medium::OpenMedium;
+use capstan_medium::host::arrays::Rebuilt;
+use capstan_medium::host::{DeviceHost, OpenArray};
 
 use self::members::since_known;
 use crate::Cell;
@@ -114,27 +112,27 @@ impl Cell {
             broken: None,
         };
         self.devices.wait_for(&Address::Array(address.clone()));
-        let opened = match arrays::open_known(&self.devices, &address, &self.known_members()) {
+        let opened = match self.devices.array(&address, &self.known_members()) {
             Ok(opened) => opened,
             Err(e) => {
                 info.broken = Some(chain(&e));
                 info.members =
-                    address.members.iter().map(|member| alone(&self.devices, member)).collect();
+                    address.members.iter().map(|member| alone(&*self.devices, member)).collect();
                 return Ok(info);
             }
         };
-        let header = opened.storage.header();
+        let header = opened.header();
         info.medium = Some((header.label, header.medium));
-        info.device = opened.address.to_string();
+        info.device = opened.address().to_string();
         let recorded = self.recorded_on(header.medium)?;
-        let held = held(&opened)?;
-        info.missing = self.missing_on(header.medium, &recorded, &enough(&opened, &held))?;
+        let held = held(&*opened)?;
+        info.missing = self.missing_on(header.medium, &recorded, &enough(&*opened, &held))?;
         let mut all: BTreeSet<_> = opened.medium()?.segments()?.into_iter().collect();
         all.extend(info.missing.iter().map(|m| m.number));
         info.segments = all.len() as u64;
-        let lost = opened.storage.lost();
-        for (place, member) in opened.storage.members().into_iter().enumerate() {
-            let device = opened.address.members[place].to_string();
+        let lost = opened.lost();
+        for (place, member) in opened.members().into_iter().enumerate() {
+            let device = opened.address().members[place].to_string();
             let Some(member) = member else {
                 let why = lost.iter().find(|l| l.member == place).map(|l| l.error.clone());
                 let (medium, segments, lacking) = (None, 0, Vec::new());
@@ -145,10 +143,10 @@ impl Cell {
             let lacking: Vec<_> = all.difference(&held[place]).copied().collect();
             info.members.push(MemberInfo {
                 device,
-                medium: Some(member.medium),
+                medium: Some(member.medium()),
                 segments: (all.len() - lacking.len()) as u64,
                 lacking,
-                problems: member.storage.problems(),
+                problems: member.problems(),
             });
         }
         self.note_state_of(&info)?;
@@ -198,14 +196,14 @@ impl Cell {
         let array = Address::Array(address.clone());
         let _booked = self.book_drives_of(&[&array, onto])?;
         self.devices.wait_for(&array);
-        let opened = arrays::open_known(&self.devices, &address, &self.known_members())?;
-        let place = place_of(&opened.address, member)?;
-        let header = opened.storage.header();
+        let opened = self.devices.array(&address, &self.known_members())?;
+        let place = place_of(opened.address(), member)?;
+        let header = opened.header();
         self.open_drive_key(&header)?;
-        self.refuse_other_cells(&header, &opened.address.to_string())?;
+        self.refuse_other_cells(&header, &opened.address().to_string())?;
         self.refuse_taken_by_others(onto, header.medium, new_medium)?;
         let _locks = opened.lock()?;
-        self.refuse_missing(&opened)?;
+        self.refuse_missing(&*opened)?;
         let begun = Instant::now();
         let mut progress = Progress::default();
         let mut said = 0;
@@ -221,10 +219,10 @@ impl Cell {
             !stop.0.load(Relaxed)
         };
         let new_id = || self.entropy.id().map(MediumId);
-        let rebuilt = rebuild::member(&self.devices, &opened, place, onto, &new_id, &mut follow)?;
+        let rebuilt = opened.rebuild(place, onto, &new_id, &mut follow)?;
         let log = SessionLog::new(observer);
         for number in &rebuilt.damaged {
-            let what = format!("segment {} of {}", number.0, opened.address);
+            let what = format!("segment {} of {}", number.0, opened.address());
             let text = format!(
                 "too little of it is left: some of its blocks are damaged on the new member too; `capstan media repair {}` takes \
                  them from a copy",
@@ -243,14 +241,14 @@ impl Cell {
     }
 
     /// Refuses to write a member anew from members that lack what is recorded: it would be forgotten with the one that has it.
-    fn refuse_missing(&self, opened: &Opened) -> Result<()> {
-        let medium = opened.storage.header().medium;
+    fn refuse_missing(&self, opened: &dyn OpenArray) -> Result<()> {
+        let medium = opened.header().medium;
         let recorded = self.recorded_on(medium)?;
         let there = enough(opened, &held(opened)?);
         match self.missing_on(medium, &recorded, &there)? {
             missing if missing.is_empty() => Ok(()),
             missing => Err(UpkeepRefusal::TooFewMembers {
-                array: opened.address.clone(),
+                array: opened.address().clone(),
                 missing: too_few_members(&missing),
             }
             .into()),
@@ -283,7 +281,7 @@ impl Cell {
         new_medium: bool,
         observer: &dyn Observer,
     ) -> Result<Option<MediumId>> {
-        let Some(half) = half_made::look(&self.devices, address) else { return Ok(None) };
+        let Some(half) = self.devices.half_made(address) else { return Ok(None) };
         let header = half.header();
         if !self.is_unknown_array_of_ours(header)? {
             return Ok(None);
@@ -291,7 +289,7 @@ impl Cell {
         for path in half.blank_directories() {
             self.refuse_taken(&Address::File(path), new_medium)?;
         }
-        half.make(&self.devices, &|| self.entropy.id().map(MediumId))?;
+        half.make(&|| self.entropy.id().map(MediumId))?;
         let made: Vec<String> = half.blank().into_iter().map(Address::to_string).collect();
         let text = format!(
             "a session that was killed had begun to make this array; what it lacked is made: {}",
@@ -308,7 +306,7 @@ impl Cell {
 
     /// The member of an array that a killed session left on a tape when it had begun to make the array. Nothing else is on it.
     pub(crate) fn left_of_making(&self, tape: &TapeAddress) -> Result<Option<MediumId>> {
-        let Some(header) = half_made::member_without_data(&self.devices, tape) else {
+        let Some(header) = self.devices.member_without_data(tape) else {
             return Ok(None);
         };
         Ok(self.is_unknown_array_of_ours(&header)?.then_some(header.medium))
@@ -340,9 +338,9 @@ impl Cell {
 }
 
 /// What each member has, by their places; nothing for those that are lost. On tape it looks for each segment.
-fn held(opened: &Opened) -> Result<Vec<BTreeSet<SegmentNumber>>> {
+fn held(opened: &dyn OpenArray) -> Result<Vec<BTreeSet<SegmentNumber>>> {
     let mut held = Vec::new();
-    for member in opened.storage.members() {
+    for member in opened.members() {
         let numbers = member.map(|m| m.held()).transpose()?.unwrap_or_default();
         held.push(numbers.into_iter().collect());
     }
@@ -350,15 +348,15 @@ fn held(opened: &Opened) -> Result<Vec<BTreeSet<SegmentNumber>>> {
 }
 
 /// Segments that enough members have.
-fn enough(opened: &Opened, held: &[BTreeSet<SegmentNumber>]) -> BTreeSet<SegmentNumber> {
-    let data = opened.storage.layout().data();
+fn enough(opened: &dyn OpenArray, held: &[BTreeSet<SegmentNumber>]) -> BTreeSet<SegmentNumber> {
+    let data = opened.address().layout.data();
     let on = |number: &SegmentNumber| held.iter().filter(|h| h.contains(number)).count();
     held.iter().flatten().filter(|number| on(number) >= data).copied().collect()
 }
 
 /// A member of an array that is broken, looked at by itself.
-fn alone(devices: &DeviceHost, member: &Address) -> MemberInfo {
-    let looked = arrays::look(devices, member);
+fn alone(devices: &dyn DeviceHost, member: &Address) -> MemberInfo {
+    let looked = devices.look_at_member(member);
     MemberInfo {
         device: member.to_string(),
         medium: looked.as_ref().ok().copied(),

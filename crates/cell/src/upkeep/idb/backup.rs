@@ -6,14 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use capstan_address::Address;
-use capstan_devices::directory::{header_in, write_idb_backup};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::idb_backup::{IdbBackupHead, seal_idb_backup};
 use capstan_format::keys::{
     Cipher, KeyRecord, KeyRing, LockBy, NewLock, RecoveryCode, Scope, SessionKeys,
 };
-use capstan_medium::names::HEADER_NAME;
+use capstan_medium::host::DeviceHost;
 use zeroize::Zeroizing;
 
 use crate::Cell;
@@ -41,10 +40,10 @@ pub struct RecoveryKey {
 }
 
 /// The directories of a device in which a backup of the database is laid: of an array those that are there.
-fn places_for_idb(device: &Address) -> Vec<PathBuf> {
+fn places_for_idb(devices: &dyn DeviceHost, device: &Address) -> Vec<PathBuf> {
     let mut places = device.directories();
     if let Address::Array(_) = device {
-        places.retain(|path| path.join(HEADER_NAME).exists());
+        places.retain(|path| devices.has_header(path));
     }
     places
 }
@@ -105,7 +104,7 @@ impl Cell {
             [] => vec![device.clone()],
             _ => others.into_iter().filter_map(device_of).collect(),
         };
-        for path in devices.iter().flat_map(places_for_idb) {
+        for path in devices.iter().flat_map(|of| places_for_idb(&*self.devices, of)) {
             let written = self.write_idb_backup(&path);
             self.say_idb_backup(written, path.display().to_string(), log, report);
         }
@@ -143,7 +142,7 @@ impl Cell {
         log: &SessionLog<'_>,
     ) {
         let places = |text: &str| match text.parse() {
-            Ok(address) => places_for_idb(&address),
+            Ok(address) => places_for_idb(&*self.devices, &address),
             Err(_) => vec![PathBuf::from(text)],
         };
         for path in media.flat_map(places) {
@@ -169,8 +168,8 @@ impl Cell {
     fn write_idb_backup(&self, dir: &Path) -> Result<bool> {
         let Some((created_us, bytes)) = self.sealed_idb_backup()? else { return Ok(false) };
         // The disk may have gone meanwhile, and the medium may be another cell's.
-        self.refuse_other_cells(&header_in(dir)?, &dir.display().to_string())?;
-        write_idb_backup(dir, created_us, &bytes)?;
+        self.refuse_other_cells(&self.devices.header_in(dir)?, &dir.display().to_string())?;
+        self.devices.write_idb_backup(dir, created_us, &bytes)?;
         Ok(true)
     }
 

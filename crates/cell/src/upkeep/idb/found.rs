@@ -1,13 +1,14 @@
 //! Backups of the database that were found on media.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use capstan_engine::message::Code;
-use capstan_engine::regular;
 use capstan_format::attachment::Attachment;
 use capstan_format::idb_backup::{IdbManifest, open_idb_backup, read_idb_head};
 use capstan_format::keys::KeyRecord;
 use capstan_medium::OpenMedium;
+use capstan_medium::host::DeviceHost;
 
 use crate::error::{CellError, IdbRefusal, Result, chain};
 use crate::keys::keyring::{self, Secrets};
@@ -50,7 +51,7 @@ pub(super) struct Found {
 
 /// Where a backup lies.
 pub(super) enum Place {
-    File(PathBuf),
+    Directory(Arc<dyn DeviceHost>, PathBuf),
     Tape(Box<OpenMedium>, Attachment),
 }
 
@@ -85,9 +86,9 @@ pub(super) fn newest(all: &[Found], recovery: &Secrets, log: &SessionLog<'_>) ->
 impl Found {
     pub fn read(&self) -> Result<Vec<u8>> {
         match &self.place {
-            Place::File(path) => {
-                regular::read(path, BACKUP_MAX).map_err(CellError::io("read", &self.shown))
-            }
+            Place::Directory(devices, dir) => devices
+                .read_idb_backup(dir, &self.name, BACKUP_MAX)
+                .map_err(CellError::io("read", &self.shown)),
             Place::Tape(medium, attachment) => Ok(medium.read_attachment(attachment)?),
         }
     }

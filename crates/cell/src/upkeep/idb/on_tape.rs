@@ -1,14 +1,15 @@
 //! Backups of an internal database on tapes: on one, or on all of a library; on arrays of tapes too.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use capstan_address::Address;
-use capstan_devices::host::DeviceHost;
-use capstan_devices::rait::find::{FoundTape, arrays_of};
 use capstan_engine::message::Code;
 use capstan_engine::problem::Explain;
 use capstan_format::attachment::AttachmentKind;
 use capstan_format::id::CellId;
+use capstan_medium::host::DeviceHost;
+use capstan_medium::host::found_arrays::{FoundTape, arrays_of};
 use capstan_medium::{DeviceError, OpenMedium};
 use parking_lot::Mutex;
 
@@ -26,7 +27,7 @@ const NEAR: usize = 4;
 
 /// The tapes that somebody names who wants his database back.
 pub(super) struct Tapes {
-    devices: DeviceHost,
+    devices: Arc<dyn DeviceHost>,
     named: String,
     /// Single tapes, or parts of arrays; or arrays that were named with their tapes.
     all: Vec<Address>,
@@ -40,16 +41,16 @@ pub(super) struct Tapes {
 
 impl Tapes {
     /// The tapes of a device; nothing where it is no tape and no library.
-    pub fn of(devices: &DeviceHost, device: &Address) -> Result<Option<Self>> {
+    pub fn of(devices: &Arc<dyn DeviceHost>, device: &Address) -> Result<Option<Self>> {
         let names_libraries = match device {
             Address::Tape(tape) => tape.tape.is_none() && !devices.is_by_hand(tape)?,
-            Address::Array(array) => is_of_libraries(devices, array)?,
+            Address::Array(array) => is_of_libraries(&**devices, array)?,
             _ => false,
         };
         let mut all = Vec::new();
         for library in libraries_of(device).into_iter().filter(|_| names_libraries) {
             let tape = |barcode: &String| Address::Tape(library.with_tape(barcode));
-            all.extend(barcodes(devices, &library)?.iter().map(tape));
+            all.extend(barcodes(&**devices, &library)?.iter().map(tape));
         }
         if !names_libraries {
             if !device.is_tape() {
@@ -157,7 +158,7 @@ impl Tapes {
         let here = match self.devices.medium(address) {
             Ok(medium) => {
                 self.media.lock().push((address.clone(), medium.header().cell));
-                match open_with(&self.devices, medium.header(), secrets) {
+                match open_with(&*self.devices, medium.header(), secrets) {
                     Err(e) if e.is_of_keys() && self.all.len() > 1 => {
                         log.say(Code::Sealed, "cell", &name, chain(&e));
                         self.unread.lock().push(name);

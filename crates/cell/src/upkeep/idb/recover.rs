@@ -4,15 +4,16 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
 use capstan_address::Address;
-use capstan_devices::directory::{idb_backup_time, idb_backups};
-use capstan_devices::host::DeviceHost;
 use capstan_engine::{durable, regular};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
+use capstan_medium::host::DeviceHost;
+use capstan_medium::host::directories::IdbBackup;
 use capstan_port::Agents;
 
 use super::backup::{DATABASE_FILE, RECOVERY_FILE};
@@ -66,7 +67,7 @@ pub struct RecoveredMedium {
 
 /// Brings an internal database back into an empty home. `recovery` opens the backup; `secrets` names on encrypted media.
 pub fn recover(
-    (devices, agents): (&DeviceHost, Agents),
+    agents: Agents,
     home: &Path,
     device: &Address,
     recovery: &Secrets,
@@ -85,10 +86,11 @@ pub fn recover(
         Err(e) => return Err(e.into()),
     };
     let log = SessionLog::new(observer);
+    let devices = &agents.devices;
     let tapes = Tapes::of(devices, device)?;
     let Opened { from, manifest, files, newer } = match &tapes {
         Some(tapes) => tapes.newest(recovery, &secrets, &log)?,
-        None => newest(&in_directory(device)?, recovery, &log)?,
+        None => newest(&in_directory(devices, device)?, recovery, &log)?,
     };
     match begun.filter(|_| has_tables) {
         Some(begun) if begun.from != from => return Err(begun.of_another(home, &from)),
@@ -98,7 +100,7 @@ pub fn recover(
     if capstan_idb::names_server(home)? && home.join(DATABASE_FILE).exists() {
         super::move_database(home)?;
     }
-    let cell = Cell::open_begun(home, secrets, agents)?.with_devices(devices.clone());
+    let cell = Cell::open_begun(home, secrets, agents.clone())?;
     if has_tables && cell.id != manifest.cell {
         return Err(IdbRefusal::AnotherCell {
             home: home.to_owned(),
@@ -237,22 +239,22 @@ fn put_file(home: &Path, name: &str, bytes: &[u8]) -> Result<()> {
 }
 
 /// The backups in the directory that a device is, newest first.
-fn in_directory(device: &Address) -> Result<Vec<Found>> {
+fn in_directory(devices: &Arc<dyn DeviceHost>, device: &Address) -> Result<Vec<Found>> {
     let places = device.directories();
-    let has_one = |dir: &&PathBuf| idb_backups(dir).is_ok_and(|names| !names.is_empty());
+    let has_one = |dir: &&PathBuf| devices.idb_backups(dir).is_ok_and(|all| !all.is_empty());
     let Some(dir) = places.iter().find(has_one).or(places.first()) else {
         return Err(IdbRefusal::KeepsNoBackups.into());
     };
-    let found = |name: String| {
-        let path = dir.join(&name);
-        let (shown, created_us) = (path.display().to_string(), idb_backup_time(&name));
-        Found { name, shown, created_us, place: Place::File(path) }
+    let found = |IdbBackup { name, created_us }| {
+        let shown = dir.join(&name).display().to_string();
+        let place = Place::Directory(devices.clone(), dir.clone());
+        Found { name, shown, created_us, place }
     };
-    let names = idb_backups(dir)?;
-    if names.is_empty() {
+    let all = devices.idb_backups(dir)?;
+    if all.is_empty() {
         return Err(IdbRefusal::NoBackupIn(dir.clone()).into());
     }
-    Ok(names.into_iter().map(found).collect())
+    Ok(all.into_iter().map(found).collect())
 }
 
 /// Writes the files of a home, each durably; the database last. Before them it is noted that a recovery was begun, so that one that

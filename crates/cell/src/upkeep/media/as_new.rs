@@ -52,7 +52,7 @@ impl Cell {
             self.refuse_open(&there, &address)?;
         }
         let nobody = || Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let opened = self.devices.writable(&address, nobody, None)?;
+        let opened = self.devices.writable(&address, &nobody, None, &())?;
         let device = opened.judged(|now, _| refuse_other(&there, now))?;
         let new = MediumHeader {
             medium: MediumId(self.new_id()?),

@@ -1,10 +1,10 @@
 //! Erasing a medium: what was on it cannot be read by the usual means any more, and its device is blank.
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::open::Writable;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 use capstan_medium::DeviceError;
+use capstan_medium::host::Writable;
 
 use crate::Cell;
 use crate::error::{CellError, Result, TapeKnown, UpkeepRefusal};
@@ -52,7 +52,7 @@ impl Cell {
                 return Err(UpkeepRefusal::NoTape { name: tape.to_owned() }.into());
             }
         };
-        let on_it = match patiently(&self.devices, || Ok(self.devices.member(&tape)?)) {
+        let on_it = match patiently(&*self.devices, || Ok(self.devices.member(&tape)?)) {
             Ok(medium) => {
                 self.refuse_known(&tape, Some(medium.header()))?;
                 // Of one whose drive encrypts it, without the key nobody knows whether it is locked.
@@ -130,7 +130,7 @@ impl Cell {
         let holds_nothing = self.idb.holdings(medium.id)?.segments == 0;
         match &address {
             Address::Tape(tape)
-                if patiently(&self.devices, || Ok(self.devices.is_blank(address)?))
+                if patiently(&*self.devices, || Ok(self.devices.is_blank(address)?))
                     .unwrap_or(false) =>
             {
                 // What another time began is brought to its end: it may have been interrupted in the middle of the tape.
@@ -170,11 +170,10 @@ impl Cell {
         medium: &Medium,
         secure: bool,
         give_up: bool,
-    ) -> Result<(Erased, Writable)> {
+    ) -> Result<(Erased, Box<dyn Writable>)> {
         let device = self.hold(medium)?;
-        if let (true, Some(problem)) =
-            (matches!(device, Writable::Array(_)), device.medium().problems().first())
-        {
+        let is_array = matches!(medium.device, Address::Array(_));
+        if let (true, Some(problem)) = (is_array, device.medium().problems().first()) {
             return Err(UpkeepRefusal::MemberNotErased {
                 medium: shown(medium.id, &medium.label),
                 why: problem.clone(),

@@ -1,11 +1,11 @@
 //! What an administrator does with media: makes them, names them, gives them away, gives up what they hold.
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::open::Writable;
 use capstan_engine::message::shell_word;
 use capstan_format::id::VersionId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Medium, RotationSet, Status, Version};
+use capstan_medium::host::Writable;
 use capstan_medium::{DeviceError, FoundLock, OpenMedium};
 
 use crate::Cell;
@@ -182,7 +182,7 @@ impl Cell {
         }
         let may_go = || self.refuse_last(&medium, give_up, "recycle");
         let device = self.hold(&medium)?;
-        let given_up = self.give_up_held(&device, &medium, &may_go)?;
+        let given_up = self.give_up_held(&*device, &medium, &may_go)?;
         self.begin_anew(device, &medium, given_up)
     }
 
@@ -216,7 +216,7 @@ impl Cell {
     /// Forgets all that a medium holds which is held: `may_go` has the last word. On the medium it is left as it is.
     pub(crate) fn give_up_held(
         &self,
-        device: &Writable,
+        device: &dyn Writable,
         medium: &Medium,
         may_go: &dyn Fn() -> Result<()>,
     ) -> Result<GivenUp> {
@@ -245,7 +245,7 @@ impl Cell {
     /// found there ([`crate::media::anew`]).
     pub(crate) fn begin_anew(
         &self,
-        device: Writable,
+        device: Box<dyn Writable>,
         medium: &Medium,
         given_up: GivenUp,
     ) -> Result<Recycled> {
@@ -294,7 +294,7 @@ impl Cell {
             }
         }
         // A tape that has another medium is none to erase.
-        match patiently(&self.devices, || Ok(self.devices.member(tape)?)) {
+        match patiently(&*self.devices, || Ok(self.devices.member(tape)?)) {
             Ok(there) if there.header().medium == medium.id => {
                 return Err(UpkeepRefusal::OnItsTape { medium: called }.into());
             }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::Weak;
 
 use capstan_address::{Address, LibraryName, TapeAddress};
-use capstan_devices::ledger::Event;
 use capstan_format::id::{MediumId, SessionId};
 use capstan_format::record::{Follows, MediumHeader};
 use capstan_idb::{Idb, Management};
+use capstan_medium::host::ledger::Event;
 use parking_lot::Mutex;
 
 use crate::Cell;

@@ -9,9 +9,9 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use capstan_address::{Address, LibraryName, TapeAddress};
-use capstan_devices::host::DeviceHost;
 use capstan_format::id::VersionId;
 use capstan_idb::{Medium, Pool};
+use capstan_medium::host::DeviceHost;
 use capstan_medium::tape::Place;
 use jiff::civil::Date;
 
@@ -130,7 +130,7 @@ impl Cell {
     pub fn vault_report(&self, library: Option<&LibraryName>) -> Result<VaultReport> {
         if let Some(name) = library {
             // One that is not there has nothing to say, and that is no empty list.
-            library::open(&self.devices, name)?;
+            library::open(&*self.devices, name)?;
         }
         let mut report = VaultReport::default();
         let mut media = self.media_list(None)?;
@@ -154,7 +154,7 @@ impl Cell {
             }
             let tapes = carried(info, library);
             for name in tapes.iter().filter_map(|what| what.tape.as_ref()).map(|t| &t.library) {
-                asked.entry(name.clone()).or_insert_with(|| unasked(&self.devices, name));
+                asked.entry(name.clone()).or_insert_with(|| unasked(&*self.devices, name));
             }
             let comes = coming.contains(&info.medium.id);
             if is_out && (comes || Judge::is_to_be_had(info)) {
@@ -340,7 +340,7 @@ impl<'c> Judge<'c> {
             return false;
         };
         let of_library = self.busy.entry(library.clone());
-        of_library.or_insert_with(|| busy_drives(&self.cell.devices, library)).contains(drive)
+        of_library.or_insert_with(|| busy_drives(&*self.cell.devices, library)).contains(drive)
     }
 
     /// Why a medium of a pool with a vault belongs there, if it does.
@@ -384,14 +384,14 @@ fn is_of(name: &LibraryName, asked: Option<&LibraryName>) -> bool {
 }
 
 /// Why a library cannot be asked where its tapes are, if so.
-fn unasked(devices: &DeviceHost, library: &str) -> Option<String> {
+fn unasked(devices: &dyn DeviceHost, library: &str) -> Option<String> {
     let name = library.parse::<LibraryName>().map_err(|e| chain(&e));
     let held = name.and_then(|name| devices.inventory(&name).map(drop).map_err(|e| chain(&e)));
     held.err()
 }
 
 /// The drives of a library that somebody uses.
-fn busy_drives(devices: &DeviceHost, library: &str) -> HashSet<u32> {
+fn busy_drives(devices: &dyn DeviceHost, library: &str) -> HashSet<u32> {
     let Some(status) = library.parse().ok().and_then(|name| library::status(devices, &name).ok())
     else {
         return HashSet::new();

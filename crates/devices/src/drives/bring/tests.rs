@@ -1,6 +1,7 @@
 use std::sync::LazyLock;
 
-use capstan_medium::tape::{DriveInfo, Elements};
+use capstan_medium::host::Tapes;
+use capstan_medium::tape::{DriveInfo, Elements, TapeLibrary};
 use capstan_tape::vtl::library::{Design, Library};
 
 use super::*;
@@ -9,39 +10,49 @@ use super::*;
 /// themselves so.
 struct Swapped(Library, bool, &'static [&'static str]);
 
-impl Changer for Swapped {
+impl TapeLibrary for Swapped {
     fn name(&self) -> &str {
         self.0.name()
     }
+
     fn robot(&self) -> String {
         self.0.robot()
     }
+
     fn elements(&self) -> Elements {
         self.0.elements()
     }
+
     fn inventory(&mut self) -> Result<Vec<Held>, TapeError> {
         self.0.inventory()
     }
+
     fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError> {
         self.0.move_tape(from, to)
     }
+
+    fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
+        self.0.unload_drive(number)
+    }
+
+    fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {
+        let info = self.0.drive_info(number)?;
+        let model = self.2.get(number as usize - 1).map_or(info.model, |m| (*m).to_owned());
+        Ok(DriveInfo { model, ..info })
+    }
+
+    fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
+        self.0.clean(drive, tape_at)
+    }
+}
+
+impl Changer for Swapped {
     fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
         if !std::mem::replace(&mut self.1, true) {
             self.0.move_tape(Place::Drive(1), Place::Slot(1))?;
             self.0.move_tape(Place::Slot(2), Place::Drive(1))?;
         }
         self.0.open_drive(number)
-    }
-    fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
-        self.0.unload_drive(number)
-    }
-    fn drive_info(&mut self, number: u32) -> Result<DriveInfo, TapeError> {
-        let info = self.0.drive_info(number)?;
-        let model = self.2.get(number as usize - 1).map_or(info.model, |m| (*m).to_owned());
-        Ok(DriveInfo { model, ..info })
-    }
-    fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
-        self.0.clean(drive, tape_at)
     }
 }
 
@@ -209,7 +220,7 @@ fn a_tape_goes_into_a_drive_of_a_generation_that_takes_it() {
     // In a drive that does not take it, it is not left.
     library.move_tape(Place::Slot(1), Place::Drive(1)).unwrap();
     assert_eq!(brought(&mut library, "V00001L6", false).unwrap().0, 2);
-    let host = crate::host::DeviceHost::default();
+    let host = crate::host::LocalDevices::default();
     let why = |barcode: &str| host.why_not_written(&name, barcode).unwrap();
     assert_eq!(
         why("A00001L9").as_deref(),

@@ -1,17 +1,18 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use capstan_address::{Address, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
+use capstan_medium::host::Media;
 use capstan_tape::vtl::library::{Design, Library};
 
 use super::*;
-use crate::host::DeviceHost;
-use capstan_address::{Address, TapeAddress};
+use crate::host::LocalDevices;
 
 const BLOCK: usize = 64 << 10;
 
-fn tape(dir: &Path) -> (DeviceHost, TapeAddress, TapeDevice) {
+fn tape(dir: &Path) -> (LocalDevices, TapeAddress, TapeDevice) {
     let design = Design {
         model: "lto-9".into(),
         drives: 1,
@@ -26,12 +27,12 @@ fn tape(dir: &Path) -> (DeviceHost, TapeAddress, TapeDevice) {
     Library::create(&library, &design, 1).unwrap();
     let name = format!("vtape:{}?tape=V00001L9", library.display());
     let Ok(Address::Tape(address)) = name.parse() else { panic!("{name}") };
-    let host = DeviceHost::default();
+    let host = LocalDevices::default();
     let device = open(&host, &address);
     (host, address, device)
 }
 
-fn open(host: &DeviceHost, address: &TapeAddress) -> TapeDevice {
+fn open(host: &LocalDevices, address: &TapeAddress) -> TapeDevice {
     let header = || {
         Ok(MediumHeader {
             format: FORMAT_VERSION,
@@ -203,7 +204,7 @@ fn a_spool_that_cannot_be_read_or_made_is_no_full_tape() {
     let plan = SpoolPlan { dir: dir.path().join("none"), size: 1 << 20 };
     let address = Address::Tape(TapeAddress { spool: Some(plan), ..address.with_tape("V00002L9") });
     let nobody = || -> io::Result<MediumHeader> { panic!("a header is made") };
-    let failed = host.writable(&address, nobody, None).err().unwrap();
+    let failed = host.writable(&address, &nobody, None, &()).err().unwrap();
     assert!(failed.is_of_spool(), "{failed}");
 }
 

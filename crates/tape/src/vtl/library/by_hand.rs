@@ -1,6 +1,6 @@
 //! A virtual drive that stands alone: it has no robot, its tapes lie on a shelf, and somebody puts them in.
 
-use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError};
+use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError, TapeLibrary};
 
 use crate::Changer;
 use crate::drive::TapeDrive;
@@ -68,7 +68,7 @@ impl Library {
     }
 }
 
-impl Changer for ByHand {
+impl TapeLibrary for ByHand {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -90,11 +90,6 @@ impl Changer for ByHand {
         ))
     }
 
-    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
-        self.refuse_other(number)?;
-        self.0.open_drive(number)
-    }
-
     fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
         self.refuse_other(number)?;
         self.0.take_out()
@@ -107,6 +102,13 @@ impl Changer for ByHand {
 
     fn clean(&mut self, _: u32, _: Place) -> Result<Option<u32>, TapeError> {
         Err(self.0.says("it has no robot; put the cleaning tape in by hand".to_owned()))
+    }
+}
+
+impl Changer for ByHand {
+    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
+        self.refuse_other(number)?;
+        self.0.open_drive(number)
     }
 }
 

@@ -58,11 +58,12 @@ impl Library {
 
 #[cfg(test)]
 mod tests {
-    use crate::Changer;
+
     use crate::drive::TapeDrive;
     use crate::vtl::library::stock::NewTape;
     use crate::vtl::library::tests::library;
     use capstan_medium::tape::Place;
+    use capstan_medium::tape::TapeLibrary;
 
     #[test]
     fn a_drive_that_asks_for_it_is_cleaned_until_the_tape_is_spent() {

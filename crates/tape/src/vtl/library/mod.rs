@@ -33,7 +33,7 @@ use crate::vtl::small_file;
 use crate::vtl::small_file::write_whole;
 use capstan_medium::tape::TapeError;
 use capstan_medium::tape::error::{damaged, failed};
-use capstan_medium::tape::{DriveInfo, Elements, Held, Place};
+use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeLibrary};
 
 /// Seconds in which a robot moves a tape: an estimate, of a library of one frame.
 const MOVE_S: f64 = 12.0;
@@ -283,7 +283,7 @@ impl Library {
     }
 }
 
-impl Changer for Library {
+impl TapeLibrary for Library {
     fn name(&self) -> &str {
         &self.name
     }
@@ -306,15 +306,6 @@ impl Changer for Library {
 
     fn move_tape(&mut self, from: Place, to: Place) -> Result<(), TapeError> {
         self.carry(from, to)
-    }
-
-    fn claim_drive(&mut self, number: u32) -> Result<Box<dyn Send>, TapeError> {
-        self.refuse_nowhere(Place::Drive(number))?;
-        Ok(Box::new(self.claim(number)?))
-    }
-
-    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
-        Ok(Box::new(self.drive(number)?))
     }
 
     fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
@@ -341,6 +332,17 @@ impl Changer for Library {
 
     fn clean(&mut self, drive: u32, tape_at: Place) -> Result<Option<u32>, TapeError> {
         self.clean_drive(drive, tape_at).map(Some)
+    }
+}
+
+impl Changer for Library {
+    fn claim_drive(&mut self, number: u32) -> Result<Box<dyn Send>, TapeError> {
+        self.refuse_nowhere(Place::Drive(number))?;
+        Ok(Box::new(self.claim(number)?))
+    }
+
+    fn open_drive(&mut self, number: u32) -> Result<Box<dyn TapeDrive>, TapeError> {
+        Ok(Box::new(self.drive(number)?))
     }
 }
 

@@ -68,6 +68,7 @@ mod tests {
     use super::*;
     use crate::Changer;
     use crate::vtl::library::tests::library;
+    use capstan_medium::tape::TapeLibrary;
 
     #[test]
     fn tapes_go_out_and_come_back_with_what_is_on_them() {

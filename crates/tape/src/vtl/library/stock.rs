@@ -107,9 +107,10 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Changer;
+
     use crate::vtl::library::tests::library;
     use capstan_medium::tape::Place;
+    use capstan_medium::tape::TapeLibrary;
 
     #[test]
     fn a_new_tape_does_not_take_the_slot_of_one_that_is_in_a_drive() {

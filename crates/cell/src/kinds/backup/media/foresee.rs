@@ -3,9 +3,7 @@
 use std::collections::HashSet;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::directory::FileDevice;
 use capstan_medium::DeviceError;
-use capstan_mounts::whole;
 
 use crate::Cell;
 use crate::error::{BackupRefusal, Result};
@@ -30,8 +28,8 @@ impl Cell {
         if written.len() < 2 {
             return Ok(size);
         }
-        refuse_same_place(&written)?;
-        refuse_too_few_drives(&self.devices, written.iter().copied())?;
+        self.refuse_same_place(&written)?;
+        refuse_too_few_drives(&*self.devices, written.iter().copied())?;
         for address in written {
             let have = match self.foresee_device(address) {
                 Err(e) if is_unavailable(&e) => None,
@@ -52,12 +50,12 @@ impl Cell {
     fn foresee_device(&self, address: &Address) -> Result<Option<u32>> {
         for tape in address.tapes() {
             self.devices.library(&tape.library).map_err(DeviceError::from)?;
-            if let Some(why) = absent_tape(&self.devices, &tape) {
+            if let Some(why) = absent_tape(&*self.devices, &tape) {
                 return Err(BackupRefusal::TapeAbsent { tape: tape.to_string(), why }.into());
             }
         }
         let size = match address {
-            Address::File(path) => FileDevice::foresee(path)?,
+            Address::File(path) => self.devices.foresee(path)?,
             _ if !address.tapes().is_empty() => return Ok(None),
             // Who makes an array looks at all of its members first.
             _ => self.devices.medium(address).ok().map(|there| there.header().block_size),
@@ -67,21 +65,22 @@ impl Cell {
         }
         Ok(size)
     }
-}
 
-/// Refuses to write the same place twice.
-fn refuse_same_place(devices: &[&Address]) -> Result<()> {
-    let mut known = HashSet::new();
-    for address in devices {
-        let directories = address.directories();
-        let paths = directories.iter().map(|path| whole(path).display().to_string());
-        let has_barcode = |tape: &TapeAddress| tape.tape.is_some();
-        let tapes = address.tapes().into_iter().filter(has_barcode);
-        for place in paths.chain(tapes.map(|tape| tape.recorded().to_string())) {
-            if !known.insert(place.clone()) {
-                return Err(BackupRefusal::PlaceTwice { place }.into());
+    /// Refuses to write the same place twice.
+    fn refuse_same_place(&self, devices: &[&Address]) -> Result<()> {
+        let mut known = HashSet::new();
+        for address in devices {
+            let directories = address.directories();
+            let paths =
+                directories.iter().map(|path| self.devices.whole(path).display().to_string());
+            let has_barcode = |tape: &TapeAddress| tape.tape.is_some();
+            let tapes = address.tapes().into_iter().filter(has_barcode);
+            for place in paths.chain(tapes.map(|tape| tape.recorded().to_string())) {
+                if !known.insert(place.clone()) {
+                    return Err(BackupRefusal::PlaceTwice { place }.into());
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
 }

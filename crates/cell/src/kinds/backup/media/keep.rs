@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use capstan_address::Address;
-use capstan_devices::drives::nameless;
 use capstan_engine::message::Code;
+use capstan_engine::nameless::nameless;
 use capstan_media_agent::write::options::Keeping;
 
 use crate::Cell;
 use crate::kinds::backup::job::Job;
-use crate::media::free_bytes;
 use crate::request::Source;
 use crate::session::SessionLog;
 use crate::supply::media_changes::Moves;
@@ -43,7 +42,7 @@ impl Cell {
         let lost = |why: String| {
             format!("what is not committed of '{}' is not kept: {why}", job.plan.name)
         };
-        let free = free_bytes(&dir).unwrap_or(0);
+        let free = self.devices.space(&dir).map_or(0, |space| space.free);
         let room = (free / 2).min(most);
         if room < LEAST {
             let why =

@@ -97,7 +97,7 @@ impl Cell {
         observer: &dyn Observer,
     ) -> Result<(Member, Option<HeldMedium>)> {
         let of_libraries = match address {
-            Address::Array(array) => is_of_libraries(&self.devices, array)
+            Address::Array(array) => is_of_libraries(&*self.devices, array)
                 .map_err(|e| self.lacks_library(address, &e))?,
             _ => false,
         };

@@ -3,19 +3,17 @@
 use std::path::Path;
 
 use capstan_address::{Address, TapeAddress};
-use capstan_devices::null::NullDevice;
-use capstan_devices::open::Writable;
-use capstan_devices::rait::open::null_device;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
 use capstan_media_agent::write::mirror::Member;
+use capstan_medium::host::Writable;
 use capstan_medium::tape::TapeError;
 use capstan_medium::{Device, DeviceError, HeldMedium};
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
-use crate::media::{BLOCK_SIZE, LEAST_SPACE, free_bytes};
+use crate::media::{BLOCK_SIZE, LEAST_SPACE};
 use crate::observe::Observer;
 use crate::session::{SessionLog, now_us};
 use crate::supply::Wanted;
@@ -34,18 +32,14 @@ impl Cell {
                 .map_err(CellError::io("read", "/dev/urandom"))
         };
         wanted.by_drive.refuse_no_tape(address)?;
-        match address {
-            Address::Null { rate } => {
+        match address.keeps_nothing() {
+            true => {
                 let header = null_medium()?;
-                Ok((Member::new(Box::new(NullDevice::new(*rate)), header), None))
-            }
-            Address::Array(array) if address.keeps_nothing() => {
-                let header = null_medium()?;
-                let device = null_device(array, header.block_size)?;
-                Ok((Member::new(Box::new(device), header), None))
+                let device = self.devices.null(address, header.block_size)?;
+                Ok((Member::new(device, header), None))
             }
             // What this program does not know is refused where it is opened.
-            _ => self.open_that_keeps(address, wanted, hold, observer),
+            false => self.open_that_keeps(address, wanted, hold, observer),
         }
     }
 
@@ -61,8 +55,8 @@ impl Cell {
         self.refuse_no_space(address)?;
         let there = self.medium_there(address, wanted, observer)?;
         let device = self.open_or_make(address, wanted, empty.as_ref(), there)?;
-        self.refuse_not_as_written(&device, address, wanted)?;
-        let header = self.record_opened(&device, address, observer)?;
+        self.refuse_not_as_written(&*device, address, wanted)?;
+        let header = self.record_opened(&*device, address, observer)?;
         let held = hold.then(|| device.hold()).transpose()?;
         let mut device = device.into_device()?;
         if !address.is_sequential() {
@@ -74,10 +68,10 @@ impl Cell {
     /// Refuses a destination without room before anything is made there.
     fn refuse_no_space(&self, address: &Address) -> Result<()> {
         match address {
-            Address::File(path) => check_space(path),
+            Address::File(path) => self.check_space(path),
             // A member without room is not there yet when the array is made: then all are looked at.
             Address::Array(_) if self.devices.medium(address).is_err() => {
-                address.directories().iter().try_for_each(|path| check_space(path))
+                address.directories().iter().try_for_each(|path| self.check_space(path))
             }
             _ => Ok(()),
         }
@@ -121,7 +115,7 @@ impl Cell {
         wanted: &Wanted,
         empty: Option<&Medium>,
         there: Option<MediumId>,
-    ) -> Result<Writable> {
+    ) -> Result<Box<dyn Writable>> {
         let new = || {
             // One that went away since must not become another one.
             if there.is_some() {
@@ -137,7 +131,7 @@ impl Cell {
             true => self.known_members().even_unfit(),
             false => self.known_members(),
         };
-        let opened = self.devices.writable_known(address, new, wanted.block_size, &known);
+        let opened = self.devices.writable(address, &new, wanted.block_size, &known);
         let opened = opened.map_err(|e| self.note_ended(address, there, e))?;
         let device = self.judged(address, opened)?;
         if address.is_tape() {
@@ -159,7 +153,7 @@ impl Cell {
     /// Refuses a medium that was cut short, or is not as it was last written.
     fn refuse_not_as_written(
         &self,
-        device: &Writable,
+        device: &dyn Writable,
         address: &Address,
         wanted: &Wanted,
     ) -> Result<()> {
@@ -175,7 +169,7 @@ impl Cell {
     /// Puts on record where a medium is, what of it is not written, and what is on it that nobody knows. Returns its header.
     fn record_opened(
         &self,
-        device: &Writable,
+        device: &dyn Writable,
         address: &Address,
         observer: &dyn Observer,
     ) -> Result<MediumHeader> {
@@ -212,22 +206,21 @@ impl Cell {
         }
         Ok(())
     }
-}
 
-/// Refuses a destination without room before anything is made there.
-fn check_space(path: &Path) -> Result<()> {
-    let existing = path.ancestors().find(|p| p.exists()).unwrap_or(Path::new("."));
-    let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
-    // File systems that store nothing (proc, sysfs) count no blocks; they refuse for themselves.
-    if free_bytes(existing).is_none_or(|free| free >= LEAST_SPACE) {
-        return Ok(());
+    /// Refuses a destination without room before anything is made there.
+    fn check_space(&self, path: &Path) -> Result<()> {
+        // Those that count no blocks refuse for themselves.
+        if self.devices.space(path).is_none_or(|space| space.free >= LEAST_SPACE) {
+            return Ok(());
+        }
+        let least_mib = LEAST_SPACE >> 20;
+        let there = self.devices.medium(&Address::File(path.to_owned()));
+        let there = there.map(|medium| medium.header().label.clone());
+        let path = path.display().to_string();
+        Err(match there {
+            Ok(label) => DeviceError::MediumFull { label, path, least_mib },
+            Err(_) => DeviceError::NoRoom { path, least_mib },
+        }
+        .into())
     }
-    let least_mib = LEAST_SPACE >> 20;
-    let there = capstan_devices::directory::open(path).map(|medium| medium.header().label.clone());
-    let path = path.display().to_string();
-    Err(match there {
-        Ok(label) => DeviceError::MediumFull { label, path, least_mib },
-        Err(_) => DeviceError::NoRoom { path, least_mib },
-    }
-    .into())
 }

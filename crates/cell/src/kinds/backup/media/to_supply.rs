@@ -363,7 +363,7 @@ impl ToSupply<'_> {
     }
 
     fn with_error(&self, report: Report, code: Code, why: &CellError) -> Report {
-        with_error(&self.cell.devices, report, code, why, self.observer)
+        with_error(&*self.cell.devices, report, code, why, self.observer)
     }
 }
 

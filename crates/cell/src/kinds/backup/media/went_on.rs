@@ -1,11 +1,11 @@
 //! Sessions of which one goes on with what the other could not end, as its medium was full or failed: what is on record of both, and their
 //! report, which is one.
 
-use capstan_devices::host::DeviceHost;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SessionId, VersionId};
 use capstan_format::record::Follows;
 use capstan_idb::Status;
+use capstan_medium::host::DeviceHost;
 use serde_json::{Map, Value};
 
 use crate::Cell;
@@ -163,7 +163,7 @@ pub(crate) fn joined(earlier: Option<Report>, mut report: Report) -> Report {
 
 /// A report, and what happened after it.
 pub(super) fn with_error(
-    devices: &DeviceHost,
+    devices: &dyn DeviceHost,
     mut report: Report,
     code: Code,
     why: &CellError,

@@ -6,6 +6,7 @@ use capstan_address::Address;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{PruneRow, Refusal, Refused, Status};
+use capstan_medium::host::DeviceHost;
 use serde::Deserialize;
 
 use super::plan::{Lack, Plan};
@@ -17,7 +18,7 @@ use crate::kinds::prune::decide::{Action, Asked, UNENDED};
 use crate::kinds::prune::report::{
     PruneRequest, Pruned, PrunedVersion, UnconsolidatedBase, UnendedBackup,
 };
-use crate::media::{LEAST_SPACE, free_bytes, is_elsewhere, mb};
+use crate::media::{LEAST_SPACE, is_elsewhere, mb};
 use crate::session::refused::called;
 use crate::session::{SessionLog, now_us};
 
@@ -78,9 +79,9 @@ pub(in crate::kinds::prune) fn needed_for(takes: u64) -> u64 {
 }
 
 /// Bytes free where a full goes, as far as anybody knows.
-pub(in crate::kinds::prune) fn room_at(to: &To) -> Option<u64> {
+pub(in crate::kinds::prune) fn room_at(devices: &dyn DeviceHost, to: &To) -> Option<u64> {
     match &to.device {
-        Address::File(path) => free_bytes(path),
+        Address::File(path) => devices.space(path).map(|space| space.free),
         _ => None,
     }
 }
@@ -126,10 +127,11 @@ impl Cell {
         if is_elsewhere(self, &medium) {
             return Ok(None);
         }
-        if capstan_devices::directory::open(path).is_ok_and(|there| there.header().medium != id) {
+        let there = self.devices.medium(&medium.device);
+        if there.is_ok_and(|there| there.header().medium != id) {
             return Ok(None);
         }
-        let Some(free) = free_bytes(path) else { return Ok(None) };
+        let Some(free) = self.devices.space(path).map(|space| space.free) else { return Ok(None) };
         if free.saturating_add(will_come) < LEAST_SPACE {
             return Ok(Some(free));
         }

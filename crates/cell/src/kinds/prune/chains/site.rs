@@ -2,7 +2,6 @@
 //! have all of it get a copy of the full, and keep the chain until then ([`KeptCopies`](super::kept_copies::KeptCopies)).
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use capstan_address::Address;
@@ -15,7 +14,7 @@ use super::room::{needed_for, room_at};
 use crate::Cell;
 use crate::error::{PruneRefusal, Result, chain};
 use crate::kinds::consolidate::To;
-use crate::media::{LEAST_SPACE, free_bytes, is_elsewhere};
+use crate::media::{LEAST_SPACE, is_elsewhere};
 use crate::observe::{Observer, Stop};
 use crate::reading::version::VersionView;
 use crate::request::{CopyRequest, CopyWhat, VersionName};
@@ -104,7 +103,7 @@ impl Cell {
         for id in disks.iter().filter(|id| has_all(id)) {
             let Some(known) = self.idb.medium(*id)? else { continue };
             let to = To::device(known.device.clone());
-            whole.push((room_at(&to).unwrap_or(u64::MAX), *id, to));
+            whole.push((room_at(&*self.devices, &to).unwrap_or(u64::MAX), *id, to));
         }
         whole.sort_by_key(|(free, id, _)| (*free, *id));
         let mut whole = whole.into_iter();
@@ -127,7 +126,7 @@ impl Cell {
     pub(in crate::kinds::prune) fn room_for(&self, plan: &Plan) -> Result<Option<u64>> {
         match &plan.to.pool {
             Some(_) => Ok(self.disks_with(plan.medium)?.map(|disks| disks.free)),
-            None => Ok(room_at(&plan.to)),
+            None => Ok(room_at(&*self.devices, &plan.to)),
         }
     }
 
@@ -171,7 +170,7 @@ impl Cell {
         for id in &plan.copies {
             let Some(medium) = self.idb.medium(*id)? else { continue };
             let device = medium.device;
-            let room = room_at(&To::device(device.clone()));
+            let room = room_at(&*self.devices, &To::device(device.clone()));
             if room.is_none_or(|free| free < needed_for(plan.of.takes_bytes)) {
                 continue;
             }
@@ -239,12 +238,12 @@ impl Cell {
                 }
                 return Ok(None);
             };
-            let Some(free) = free_bytes(&path) else { continue };
+            let Some(space) = self.devices.space(&path) else { continue };
+            let free = space.free;
             disks.media.push(known.id);
-            let device = std::fs::metadata(&path).map(|of| of.dev());
             // With less no session of a pool begins there.
             let is_of_use = pool.is_none() || free >= LEAST_SPACE;
-            if device.is_ok_and(|device| counted.insert(device)) && is_of_use {
+            if counted.insert(space.file_system) && is_of_use {
                 disks.free = disks.free.saturating_add(free);
                 disks.each.push((known.id, free));
             }
@@ -256,8 +255,8 @@ impl Cell {
     fn disk_of(&self, medium: &Medium) -> Result<Option<PathBuf>> {
         let Address::File(path) = &medium.device else { return Ok(None) };
         let is_it = || {
-            capstan_devices::directory::open(path)
-                .is_ok_and(|there| there.header().medium == medium.id)
+            let there = self.devices.medium(&medium.device);
+            there.is_ok_and(|there| there.header().medium == medium.id)
         };
         let is_here = !is_elsewhere(self, medium) && is_it();
         Ok((is_here && self.set_of_medium(medium.id)?.is_none()).then(|| path.clone()))

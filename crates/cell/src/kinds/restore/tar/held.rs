@@ -7,13 +7,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_address::SpoolPlan;
-use capstan_devices::drives::nameless;
+use capstan_engine::nameless::nameless;
 use capstan_format::id::StreamId;
+use capstan_port::disk::contents::Piece;
 
 use crate::error::{CellError, Result};
 use crate::observe::Stop;
 use crate::reading::contents::{Chunk, FileContents};
-use capstan_port::disk::contents::Piece;
 
 /// Bytes that are held in memory at most.
 const ROOM: u64 = 256 << 20;

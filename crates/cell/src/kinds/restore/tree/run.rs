@@ -3,10 +3,10 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_devices::drives::WINDOW as TAPE_WINDOW;
 use capstan_engine::meter::{Lap, Stage};
 use capstan_engine::threads;
 use capstan_format::id::StreamId;
+use capstan_medium::tape::WINDOW as TAPE_WINDOW;
 use parking_lot::Mutex;
 
 use crate::error::{CellError, Result};

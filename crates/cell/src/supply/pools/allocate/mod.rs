@@ -117,7 +117,7 @@ impl Cell {
             };
             let trial = self.devices.trial(&medium.device);
             let device = self.hold_now(&medium)?;
-            let given_up = self.give_up_held(&device, &medium, &may_go)?;
+            let given_up = self.give_up_held(&*device, &medium, &may_go)?;
             let anew = self.begin_anew(device, &medium, given_up);
             medium = anew.map_err(NotTaken::not_written)?.medium;
             trial.keep();

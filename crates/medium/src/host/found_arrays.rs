@@ -1,11 +1,11 @@
 //! Arrays put together from what tapes say of themselves.
 
+use capstan_address::{Address, ArrayAddress, TapeAddress};
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 
-use super::open::KnownMembers;
-use capstan_address::{Address, ArrayAddress, TapeAddress};
+use super::arrays::KnownMembers;
 
 /// A tape that is a member of an array, with its header.
 pub type FoundTape = (TapeAddress, MediumHeader);
@@ -162,7 +162,7 @@ mod tests {
             self.0.clone()
         }
 
-        fn unfit(&self, _: &crate::rait::open::Opened) -> Vec<(usize, String)> {
+        fn unfit(&self, _: &dyn crate::host::OpenArray) -> Vec<(usize, String)> {
             Vec::new()
         }
     }

@@ -51,20 +51,20 @@ impl Count {
 }
 
 /// A wait that is under way until this is dropped.
-pub(crate) struct Waiting {
+pub struct Waiting {
     waits: Waits,
     for_others: bool,
 }
 
 impl Waits {
     /// For hands or a robot.
-    pub(crate) fn begin(&self) -> Waiting {
+    pub fn begin(&self) -> Waiting {
         self.0.lock().all.begin();
         Waiting { waits: self.clone(), for_others: false }
     }
 
     /// For another session.
-    pub(crate) fn begin_for_others(&self) -> Waiting {
+    pub fn begin_for_others(&self) -> Waiting {
         let mut state = self.0.lock();
         state.all.begin();
         state.for_others.begin();

@@ -80,7 +80,8 @@ impl Drop for Asked {
 }
 
 impl OperatorRequests {
-    pub(crate) fn counted_by(waits: Waits) -> Self {
+    /// Of a host whose waits are counted there.
+    pub fn counted_by(waits: Waits) -> Self {
         Self {
             operator: OnceLock::new(),
             given_up: Mutex::default(),

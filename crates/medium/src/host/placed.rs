@@ -1,9 +1,8 @@
 //! What is recorded of where an array lies: by what was found of it, and by what was recorded before.
 
+use capstan_address::{Address, ArrayAddress, TapeAddress};
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
-
-use capstan_address::{Address, ArrayAddress, TapeAddress};
 
 /// Where a medium was found.
 #[derive(Debug, Clone)]

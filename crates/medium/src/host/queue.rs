@@ -45,7 +45,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn counted_by(waits: Waits) -> Self {
+    /// Of a host whose waits are counted there.
+    pub fn counted_by(waits: Waits) -> Self {
         // Records of waits go by process and number: hosts of one process begin with different ones.
         let first = RandomState::new().hash_one("notices") >> 32;
         Self { patience: OnceLock::new(), notices: AtomicU64::new(first), waits }

@@ -110,7 +110,6 @@ pub struct Cell {
     entropy: Arc<Entropy>,
     secrets: Arc<keys::keyring::Secrets>,
     opener: Arc<parking_lot::Mutex<keys::unlock::Opener>>,
-    mounts: Arc<MountTables>,
     /// Segments that were read of which no place at hand has all names.
     poor: Arc<parking_lot::Mutex<Vec<SegmentId>>>,
     /// Media that were passed over as they are not as they were last written, until a session says so: name and sentence.
@@ -131,8 +130,7 @@ impl Cell {
         secrets: keys::keyring::Secrets,
         agents: Agents,
     ) -> Result<Self> {
-        let mounts = Arc::new(MountTables::default());
-        media::refuse_unmounted_home(home, &mounts)?;
+        media::refuse_unmounted_home(home, &MountTables::default())?;
         let idb = Idb::open(home)?;
         session::presence::end_dead_sessions(&idb)?;
         idb.order_what_has_none(session::now_us())?;
@@ -150,7 +148,6 @@ impl Cell {
             entropy: Arc::new(entropy),
             secrets: Arc::new(secrets),
             opener: Arc::default(),
-            mounts,
             poor: Arc::default(),
             changed: Arc::default(),
         })

@@ -203,7 +203,7 @@ impl Inquiry<ComparedRow, Met> for Comparison<'_, '_> {
         match met {
             Met::New(now) => {
                 self.is_met(&now.entry.path());
-                self.say(&Change::added(listed(now)));
+                self.say(&Change::added(listed(*now)));
             }
             Met::OtherSize(path) => self.is_met(&path),
             Met::NotAsked => drop(pushed()),

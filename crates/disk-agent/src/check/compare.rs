@@ -118,7 +118,7 @@ impl Comparison<'_> {
                 && self.sizes.as_ref().is_some_and(|sizes| !sizes.contains(&entry.size));
             self.inquiry.found(match is_of_other_size {
                 true => Met::OtherSize(entry.path()),
-                false => Met::New(looked(&self.owners, entry)),
+                false => Met::New(Box::new(looked(&self.owners, entry))),
             });
         }
         Ok(())

@@ -114,7 +114,7 @@ pub struct Looked {
 #[derive(Debug)]
 pub enum Met {
     /// A name that is asked for, and that the version does not have.
-    New(Looked),
+    New(Box<Looked>),
     /// A file that is asked for, by its path, and that the backup left out by its size.
     OtherSize(Vec<u8>),
     /// What the next row says is gone.

@@ -13,9 +13,11 @@ use capstan_port::disk::backup::{JobError, ReadyBackup};
 use capstan_port::disk::check::{
     CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven, ScratchError,
 };
+use capstan_port::disk::restore::{RestoreTarget, TargetRefused};
 use capstan_wire::backup::{BackupJob, Trees};
 use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
 use capstan_wire::probe::{Probe, Work};
+use capstan_wire::restore::TargetSpec;
 use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound, UsedAsked};
 
 use crate::backup::job::{ReadyJob, probe_trees};
@@ -25,6 +27,7 @@ use crate::check::proof::prove;
 use crate::check::scratch;
 use crate::linux::mount_table::HostMounts;
 use crate::linux::used::used;
+use crate::restore::open::OpenTarget;
 
 /// The disk agent of this host.
 #[derive(Debug, Default)]
@@ -82,6 +85,14 @@ impl DiskAgent for LocalDiskAgent {
         rows: &mut dyn Inquiry<ComparedRow, Met>,
     ) -> Result<(), CheckError> {
         compare(job, frames, (listener, stop), rows)
+    }
+
+    fn open_target(
+        &self,
+        spec: &TargetSpec,
+    ) -> Result<Option<Box<dyn RestoreTarget>>, TargetRefused> {
+        let target = OpenTarget::of(spec)?;
+        Ok(target.map(|target| Box::new(target) as Box<dyn RestoreTarget>))
     }
 
     fn make_scratch(&self, asked: &ScratchAsked) -> Result<Vec<u8>, ScratchError> {

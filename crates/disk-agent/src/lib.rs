@@ -12,7 +12,7 @@ pub mod backup;
 mod check;
 mod ctime;
 pub mod linux;
-pub mod restore;
+mod restore;
 pub mod select;
 pub mod spill;
 pub mod target;

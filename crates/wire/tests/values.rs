@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use capstan_format::id::KeyId;
+use capstan_format::id::{KeyId, SessionId};
 use capstan_format::keys::Cipher;
 use capstan_wire::backup::{Counts, HandedOver, Noted, Rules};
 use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
@@ -13,6 +13,7 @@ use capstan_wire::compression::Compression;
 use capstan_wire::foreseen::{Fate, Foreseen};
 use capstan_wire::keys::{SecretKey, SessionKey};
 use capstan_wire::probe::{Probe, Work};
+use capstan_wire::restore::{LeftAlone, Overwrite, RestoreCounts, RestoreDone, TargetSpec};
 use capstan_wire::source::{Named, PathsAsked, RootLink, RootsAsked, RootsFound, Used, UsedAsked};
 use capstan_wire::{decode, encode};
 use proptest::prelude::*;
@@ -130,6 +131,30 @@ fn proof_job() -> ProofJob {
     ProofJob { scratch: b"/var/tmp/capstan-drill-1-2".to_vec() }
 }
 
+fn target_spec() -> TargetSpec {
+    TargetSpec {
+        directory: b"/srv/\xff".to_vec(),
+        overwrite: Overwrite::IfNewer,
+        numeric_ids: true,
+        only_looked_at: false,
+        session: Some(SessionId([1; 16])),
+        killed: vec![SessionId([2; 16])],
+    }
+}
+
+fn restore_counts() -> RestoreCounts {
+    RestoreCounts { files: 7, dirs: 2, bytes: 1 << 40, lost: 1, bytes_read: 1 << 39 }
+}
+
+fn restore_done() -> RestoreDone {
+    RestoreDone {
+        left_alone: LeftAlone { kept: 3, put_right: 2, differ: 1 },
+        leftovers_removed: 1,
+        is_unchecked: true,
+        away: vec![b"home/\xff".to_vec()],
+    }
+}
+
 values! {
     what_becomes_of_a_name: Foreseen = foreseen(), "foreseen.json";
     what_came_of_a_job: HandedOver = handed_over(), "handed_over.json";
@@ -142,4 +167,7 @@ values! {
     what_is_compared: CompareJob = compare_job(), "compare_job.json";
     scratch_space_is_asked_for: ScratchAsked = scratch_asked(), "scratch_asked.json";
     what_is_proved: ProofJob = proof_job(), "proof_job.json";
+    where_a_restore_writes: TargetSpec = target_spec(), "target_spec.json";
+    what_a_restore_did: RestoreCounts = restore_counts(), "restore_counts.json";
+    what_came_of_a_restore: RestoreDone = restore_done(), "restore_done.json";
 }

@@ -139,7 +139,7 @@ pub enum CellError {
     NoThread(#[from] NoThread),
     /// A restore's target.
     #[error(transparent)]
-    Target(#[from] capstan_disk_agent::target::TargetError),
+    Target(#[from] capstan_port::disk::restore::TargetRefused),
     /// A restore's target has no room left.
     #[error("{0}")]
     TargetFull(String),

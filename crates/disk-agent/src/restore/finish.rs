@@ -5,15 +5,16 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Kind, split};
+use capstan_port::disk::further_names::{of_link, of_link_away, of_link_found};
+use capstan_port::disk::restore::{FileRow, LinkRow, Name, RestoreFinish, TargetFull, ToFinish};
 
-use super::losses::{Carried, Loss, of_link, of_link_away, of_link_found};
+use super::Files;
+use super::losses::{Carried, Loss};
 use super::parts::InParts;
-use super::{FileRow, Files, LinkRow, Named, TargetFull};
 use crate::target::{Made, TargetError, Worker, check_path};
 
-/// Finishes a restore, on one thread. The caller goes through the rows: first those of files, then further names, then directories,
-/// twice, then inode flags, then [`Finish::end`].
-pub struct Finish<'f> {
+/// Finishes a restore, on one thread. The caller goes through the rows: see [`ToFinish`].
+pub(super) struct Finish<'f> {
     files: &'f Files<'f>,
     worker: Worker<'f>,
     /// Directories that could not be made.
@@ -24,6 +25,35 @@ pub struct Finish<'f> {
 
 type Done = Result<(), TargetFull>;
 
+impl RestoreFinish for Finish<'_> {
+    fn rows(&mut self, rows: &mut Vec<ToFinish>) -> Done {
+        for row in rows.drain(..) {
+            match row {
+                ToFinish::Lost(name, why) => {
+                    if !self.files.is_left(name.stored()) {
+                        self.files.lost(&name, &why);
+                    }
+                }
+                ToFinish::File { row, is_as_in } => self.file(&row, is_as_in)?,
+                ToFinish::Link(link) => self.link(&link)?,
+                ToFinish::MakeDir(name) => self.make_dir(&name)?,
+                ToFinish::Dir { row, if_made } => self.dir(&row, if_made)?,
+                ToFinish::Flags { name, entry, if_made } => self.flags(&name, &entry, if_made)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn end(mut self: Box<Self>) -> Done {
+        self.closed.sort_by_key(|(depth, ..)| std::cmp::Reverse(*depth));
+        for (_, to, entry) in std::mem::take(&mut self.closed) {
+            let done = self.worker.finish_dir(&entry, &to);
+            self.told(&to, done)?;
+        }
+        Ok(())
+    }
+}
+
 impl<'f> Finish<'f> {
     /// Everything has come that will.
     pub fn new(files: &'f Files<'f>) -> Self {
@@ -33,16 +63,16 @@ impl<'f> Finish<'f> {
 
     /// Gives a file that was written in parts its metadata, and puts it in its place; or names what did not come of it. `is_as_in`: its
     /// contents are an earlier version's.
-    pub fn file(&mut self, row: &FileRow<'_>, is_as_in: bool) -> Done {
+    fn file(&mut self, row: &FileRow, is_as_in: bool) -> Done {
         let done = self.finish_file(row, is_as_in);
-        self.told(row.name.stored, done)
+        self.told(row.name.stored(), done)
     }
 
-    fn finish_file(&mut self, row: &FileRow<'_>, is_as_in: bool) -> Result<(), TargetError> {
+    fn finish_file(&mut self, row: &FileRow, is_as_in: bool) -> Result<(), TargetError> {
         let files = self.files;
-        let (name, stored) = (&row.name, row.name.stored);
+        let (name, stored) = (&row.name, row.name.stored());
         if is_as_in && files.carried_as(stored) == Some(Carried::Left) {
-            let (dir, last) = split(name.to);
+            let (dir, last) = split(name.to());
             return files.stays(&mut self.worker, stored, (&files.here(row), dir, last), false);
         }
         let file = files.in_parts.get(stored);
@@ -65,7 +95,7 @@ impl<'f> Finish<'f> {
         if !is_open || is_done && !is_damaged() {
             return Ok(());
         }
-        let (dir, last) = split(name.to);
+        let (dir, last) = split(name.to());
         let not_made = |file: &InParts| {
             files.counts.files.fetch_sub(1, Relaxed);
             *file.made.lock() = Some(false);
@@ -87,13 +117,13 @@ impl<'f> Finish<'f> {
     }
 
     /// Makes a further name, or says why it is not made.
-    pub fn link(&mut self, link: &LinkRow<'_>) -> Done {
+    fn link(&mut self, link: &LinkRow) -> Done {
         let files = self.files;
         let name = &link.row.name;
         let target = link.row.entry.target.as_slice();
         // Where the first name is not restored, the first of the others has its contents.
-        let first = link.instead.unwrap_or(target);
-        if first == name.stored {
+        let first = link.instead.as_deref().unwrap_or(target);
+        if first == name.stored() {
             return Ok(());
         }
         let loss = files.loss_of(target);
@@ -102,7 +132,7 @@ impl<'f> Finish<'f> {
         }
         // What has its contents is named already.
         if let Some((code, text)) = files.found.lock().get(target) {
-            files.error(*code, name.stored, of_link_found(target, text));
+            files.error(*code, name.stored(), of_link_found(target, text));
         }
         if files.in_parts.get(first).is_some_and(|file| file.made.lock().is_none()) {
             let why = format!("its contents are those of /{}", path_text(first));
@@ -112,7 +142,7 @@ impl<'f> Finish<'f> {
         if loss == Some(Loss::Lost) {
             files.lost_link(Code::Damaged, "media agent", name, &of_link(target));
         }
-        let (dir, last) = split(name.to);
+        let (dir, last) = split(name.to());
         if !files.firsts.has(target) {
             // What has the first name, if anything, is another file. It was said what became of the contents.
             return match loss {
@@ -124,18 +154,18 @@ impl<'f> Finish<'f> {
             files.left_alone(name);
             return Ok(());
         }
-        let Some(first) = link.first_to else { return Ok(()) };
+        let Some(first) = link.first_to.as_deref() else { return Ok(()) };
         let (first_dir, first_name) = split(first);
         let made = self.worker.make_link(dir, last, first_dir, first_name).map(|made| {
             files.counts.files.fetch_add(u64::from(made == Made::Made), Relaxed);
         });
-        self.told(name.stored, made)
+        self.told(name.stored(), made)
     }
 
     /// A further name whose first name was not restored, though nothing of it is lost.
-    fn no_first(&mut self, link: &LinkRow<'_>) -> Done {
+    fn no_first(&mut self, link: &LinkRow) -> Done {
         let files = self.files;
-        let (stored, target) = (link.row.name.stored, link.row.entry.target.as_slice());
+        let (stored, target) = (link.row.name.stored(), link.row.entry.target.as_slice());
         // One of a node that could not be made is one more such.
         if is_special(link.row.entry.kind) {
             files.target.tally().node_not_restored();
@@ -145,7 +175,7 @@ impl<'f> Finish<'f> {
         if let Err(e) = check_path(target) {
             return files.target_error(stored, &e);
         }
-        let (dir, last) = split(link.row.name.to);
+        let (dir, last) = split(link.row.name.to());
         match self.worker.keeps(&files.here(&link.row), dir, last) {
             Ok(true) => Ok(()),
             Ok(false) => {
@@ -161,17 +191,17 @@ impl<'f> Finish<'f> {
     }
 
     /// Makes a directory, also one that has no files. All are made before any gets its times: to make one changes its parent's.
-    pub fn make_dir(&mut self, name: &Named<'_>) -> Done {
-        let made = self.worker.make_dir(name.to);
+    fn make_dir(&mut self, name: &Name) -> Done {
+        let made = self.worker.make_dir(name.to());
         if made.is_err() {
-            self.failed.insert(name.to.to_vec());
+            self.failed.insert(name.to().to_vec());
         }
-        self.told(name.stored, made)
+        self.told(name.stored(), made)
     }
 
     /// Gives a directory its metadata. `if_made`: only where this restore made it.
-    pub fn dir(&mut self, row: &FileRow<'_>, if_made: bool) -> Done {
-        let (files, to) = (self.files, row.name.to);
+    fn dir(&mut self, row: &FileRow, if_made: bool) -> Done {
+        let (files, to) = (self.files, row.name.to());
         if self.failed.contains(to) || if_made && !files.target.has_made(to) {
             return Ok(());
         }
@@ -183,36 +213,26 @@ impl<'f> Finish<'f> {
             return Ok(());
         }
         let done = self.worker.finish_dir(&entry, to);
-        self.told(row.name.stored, done)
+        self.told(row.name.stored(), done)
     }
 
     /// Sets inode flags, of a directory or of a file that this restore made.
-    pub fn flags(&mut self, name: &Named<'_>, entry: &Entry, if_made: bool) -> Done {
+    fn flags(&mut self, name: &Name, entry: &Entry, if_made: bool) -> Done {
         let files = self.files;
         let is_ours = match entry.kind {
-            Kind::Dir => !if_made || files.target.has_made(name.to),
-            _ => files.flagged.lock().contains_key(name.stored),
+            Kind::Dir => !if_made || files.target.has_made(name.to()),
+            _ => files.flagged.lock().contains_key(name.stored()),
         };
         if entry.inode_flags == 0 || !is_ours {
             return Ok(());
         }
-        let (dir, last) = split(name.to);
+        let (dir, last) = split(name.to());
         let set = self.worker.finish_flags(entry, dir, last);
-        let counts = || files.flagged.lock().get(name.stored) == Some(&true);
+        let counts = || files.flagged.lock().get(name.stored()) == Some(&true);
         if matches!(set, Ok(true)) && entry.kind != Kind::Dir && counts() {
             files.target.tally().flags_put_right();
         }
-        self.told(name.stored, set.map(drop))
-    }
-
-    /// Finishes the directories that their owner may not enter.
-    pub fn end(mut self) -> Done {
-        self.closed.sort_by_key(|(depth, ..)| std::cmp::Reverse(*depth));
-        for (_, to, entry) in std::mem::take(&mut self.closed) {
-            let done = self.worker.finish_dir(&entry, &to);
-            self.told(&to, done)?;
-        }
-        Ok(())
+        self.told(name.stored(), set.map(drop))
     }
 
     fn told(&self, stored: &[u8], done: Result<(), TargetError>) -> Done {

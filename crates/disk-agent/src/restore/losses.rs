@@ -1,6 +1,5 @@
 //! What of files does not come: damaged, missing, away; each is said once.
 
-use std::collections::HashSet;
 use std::collections::hash_map::Entry as Slot;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,7 +8,9 @@ use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Timestamp};
 use capstan_format::id::StreamId;
 
-use super::{Files, Named};
+use capstan_port::disk::restore::Name;
+
+use super::Files;
 use crate::target::{TargetError, Worker};
 
 /// Why a file that exists was not replaced.
@@ -18,7 +19,7 @@ const LEFT_ALONE: &str = "what exists is left as it is, for the backup does not 
 
 /// Why data of a file are not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
+pub(super) enum Loss {
     /// They are damaged or missing.
     Lost,
     /// They lie on media that are away.
@@ -36,31 +37,16 @@ pub(super) enum Carried {
     Failed,
 }
 
-/// What is wrong with a further name of a file of which data are lost.
-pub fn of_link(first: &[u8]) -> String {
-    format!("its contents are those of /{}, of which some are damaged", path_text(first))
-}
-
-/// What is wrong with a further name of a file of which data are away.
-pub fn of_link_away(first: &[u8]) -> String {
-    format!("its contents are those of /{}, which is away", path_text(first))
-}
-
-/// What reading `found` of a file, said of a further name of it.
-pub fn of_link_found(first: &[u8], found: &str) -> String {
-    format!("its contents are those of /{}: {found}", path_text(first))
-}
-
 impl Files<'_> {
     /// A file's data are lost, or some of them: said once per file.
-    pub fn lost(&self, name: &Named<'_>, why: &str) {
+    pub(super) fn lost(&self, name: &Name, why: &str) {
         self.lose(Code::Damaged, "media agent", name, why);
     }
 
     /// The same, with what of a stream could not be read.
     pub(super) fn lost_range(
         &self,
-        name: &Named<'_>,
+        name: &Name,
         (stream, from, to): (StreamId, u64, u64),
         why: &str,
     ) {
@@ -69,52 +55,52 @@ impl Files<'_> {
     }
 
     /// Says, once of each file, that what has its contents, or a part of them, is not to be had.
-    pub(super) fn missing(&self, name: &Named<'_>, why: &str) {
+    pub(super) fn missing(&self, name: &Name, why: &str) {
         self.lose(Code::Missing, "disk agent", name, why);
     }
 
     /// The same, where the medium may be away: then that is no loss, and a line is said of the medium in the end. The file counts once,
     /// with its whole size, however many parts of it are away; `bytes` is the size of one that is not written in parts.
-    pub fn not_had(&self, name: &Named<'_>, bytes: u64, lack: &Lack) {
+    pub(super) fn not_had(&self, name: &Name, bytes: u64, lack: &Lack) {
         let Lack::Away { medium, why, .. } = lack else {
             return self.missing(name, lack.text());
         };
-        if self.note_loss(name.stored, Loss::Away) {
-            let whole = self.in_parts.get(name.stored).map_or(bytes, |file| file.entry.size);
+        if self.note_loss(name.stored(), Loss::Away) {
+            let whole = self.in_parts.get(name.stored()).map_or(bytes, |file| file.entry.size);
             self.listener.away(*medium, why, whole);
             self.name_lost(Code::FileAway, "media agent", name, why);
         }
     }
 
     /// Whether a file was there when its contents came, and is left as it is, as its metadata come later.
-    pub fn is_left(&self, stored: &[u8]) -> bool {
+    pub(super) fn is_left(&self, stored: &[u8]) -> bool {
         self.carried_as(stored) == Some(Carried::Left)
     }
 
     /// Files that lie on media that are away, by their paths in the backup.
-    pub fn away(&self) -> HashSet<Vec<u8>> {
+    pub(super) fn away(&self) -> Vec<Vec<u8>> {
         let losses = self.losses.lock();
         let away = losses.iter().filter(|(_, loss)| **loss == Loss::Away);
         away.map(|(path, _)| path.clone()).collect()
     }
 
-    fn lose(&self, code: Code, agent: &'static str, name: &Named<'_>, why: &str) {
-        if self.note_loss(name.stored, Loss::Lost) {
+    fn lose(&self, code: Code, agent: &'static str, name: &Name, why: &str) {
+        if self.note_loss(name.stored(), Loss::Lost) {
             self.counts.lost.fetch_add(1, Relaxed);
             self.name_lost(code, agent, name, why);
         }
     }
 
     /// Names a further name of a file that is lost, which is one file however many names it has.
-    pub(super) fn lost_link(&self, code: Code, agent: &'static str, name: &Named<'_>, why: &str) {
-        if self.note_loss(name.stored, Loss::Lost) {
+    pub(super) fn lost_link(&self, code: Code, agent: &'static str, name: &Name, why: &str) {
+        if self.note_loss(name.stored(), Loss::Lost) {
             self.name_lost(code, agent, name, why);
         }
     }
 
     /// Names a further name of a file that is away: it is away with it.
-    pub(super) fn link_away(&self, name: &Named<'_>, why: &str) {
-        if self.note_loss(name.stored, Loss::Away) {
+    pub(super) fn link_away(&self, name: &Name, why: &str) {
+        if self.note_loss(name.stored(), Loss::Away) {
             self.name_lost(Code::FileAway, "media agent", name, why);
         }
     }
@@ -132,8 +118,8 @@ impl Files<'_> {
     }
 
     // What stands in for a first name that is not restored is what was asked for: so it is shown.
-    fn name_lost(&self, code: Code, agent: &'static str, name: &Named<'_>, why: &str) {
-        let shown = format!("/{}", path_text(name.shown));
+    fn name_lost(&self, code: Code, agent: &'static str, name: &Name, why: &str) {
+        let shown = format!("/{}", path_text(name.shown()));
         self.listener.say(code, agent, &shown, why.to_owned());
     }
 
@@ -175,11 +161,11 @@ impl Files<'_> {
     }
 
     /// What exists stays as it is, as what should take its place did not come whole.
-    pub(super) fn left_alone(&self, name: &Named<'_>) {
-        self.flagged.lock().remove(name.stored);
-        self.firsts.remove(name.stored);
+    pub(super) fn left_alone(&self, name: &Name) {
+        self.flagged.lock().remove(name.stored());
+        self.firsts.remove(name.stored());
         // What is away comes when its medium does: a line of the medium is enough.
-        if self.loss_of(name.stored) != Some(Loss::Away) {
+        if self.loss_of(name.stored()) != Some(Loss::Away) {
             self.name_lost(Code::NotWritten, "disk agent", name, LEFT_ALONE);
         }
     }

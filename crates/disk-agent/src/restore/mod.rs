@@ -1,54 +1,44 @@
 //! Files as they are restored: their contents come frame by frame, their metadata last; what does not come of them is said once.
 //!
-//! Whoever restores decides which rows come, in which order, and from where. [`Files`] is what all threads share: what became of each
-//! file that needs it. Each thread has a [`FileWorker`], which writes files as their rows come. When all contents are there,
-//! [`Finish`] gives what was written in parts its metadata, makes further names, and finishes directories. Frames come through
-//! [`capstan_engine::frames`]; what is to be said goes to a [`RestoreListener`].
+//! [`port::disk::restore`](capstan_port::disk::restore) says how it is asked for. [`Files`] is what all threads share: what became of each
+//! file that needs it. Each thread has a [`FileWorker`], which writes files as their rows come. When all contents are there, [`Finish`]
+//! gives what was written in parts its metadata, makes further names, and finishes directories.
 
 mod finish;
 mod firsts;
+mod kept_firsts;
 mod losses;
+pub(crate) mod open;
 mod parts;
-mod rows;
 mod worker;
-
-pub use finish::Finish;
-pub use losses::{Loss, of_link, of_link_away, of_link_found};
-pub use rows::{FileRow, LinkRow, Named, Piece};
-pub use worker::FileWorker;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use capstan_engine::frames::FramePort;
 use capstan_engine::message::{Code, chain, path_text};
 use capstan_engine::meter::Meters;
 use capstan_format::entry::Entry;
-use capstan_format::id::{MediumId, StreamId};
+use capstan_port::disk::restore::{
+    Ending, FileRow, Name, RestoreFinish, RestoreListener, RestoreRun, RestoreWith, RestoreWorker,
+    TargetFull, ToPrepare,
+};
+use capstan_wire::keys::SessionKey;
+use capstan_wire::restore::{RestoreCounts, RestoreDone};
 use parking_lot::Mutex;
 
+use self::finish::Finish;
 use self::firsts::Firsts;
-use self::losses::Carried;
+use self::kept_firsts::KeptFirsts;
+use self::losses::{Carried, Loss};
+use self::open::left_alone;
 use self::parts::InParts;
+use self::worker::FileWorker;
 use crate::target::{Target, TargetError, Worker};
-
-/// The target has no room left: the restore ends.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct TargetFull(pub String);
-
-/// Who takes what a restore says. Called from several threads.
-pub trait RestoreListener: Sync {
-    /// Takes a message about something: its path as it is shown.
-    fn say(&self, code: Code, agent: &'static str, path: &str, text: String);
-    /// Takes a file of that many bytes which lies on a medium that is away; `why` follows the medium's name.
-    fn away(&self, medium: MediumId, why: &str, bytes: u64);
-    /// Takes a range of a stream that cannot be read: it may cost other files too.
-    fn lost(&self, stream: StreamId, from: u64, to: u64);
-}
 
 /// What a restore counts.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Files, all that are not directories.
     pub files: AtomicU64,
     /// Directories.
@@ -62,13 +52,15 @@ pub struct Counts {
 }
 
 /// What all threads of a restore share.
-pub struct Files<'a> {
-    target: &'a Target,
+pub(crate) struct Files<'a> {
+    target: Target,
     listener: &'a dyn RestoreListener,
     meters: &'a Meters,
     stop: &'a AtomicBool,
+    /// What opens contents.
+    keys: Vec<SessionKey>,
     /// What was done so far.
-    pub counts: Counts,
+    counts: Counts,
     /// Whether contents came that have no checksums.
     is_unchecked: AtomicBool,
     /// Whether any file has further names, or inode flags: then what matters for these is kept.
@@ -78,6 +70,7 @@ pub struct Files<'a> {
     in_parts: HashMap<Vec<u8>, InParts>,
     /// Which first names further ones can be made links to.
     firsts: Firsts,
+    kept_firsts: KeptFirsts,
     /// What became of files whose metadata come from a later version than their contents. One that is not here did not come.
     carried: Mutex<HashMap<Vec<u8>, Carried>>,
     /// Files that may get inode flags: those that were made, and those that were there and look like what they are to be; of these whether
@@ -90,26 +83,83 @@ pub struct Files<'a> {
     found: Mutex<HashMap<Vec<u8>, (Code, String)>>,
 }
 
+impl RestoreRun for Files<'_> {
+    fn prepare(&mut self, rows: &mut Vec<ToPrepare>) {
+        let mut links = Vec::new();
+        for row in rows.drain(..) {
+            match row {
+                ToPrepare::Lost(name, why) => self.lost(&name, &why),
+                ToPrepare::First(stored) => self.firsts.ask(&stored),
+                ToPrepare::Link(link) => links.push(link),
+                ToPrepare::InParts(row, bytes) => self.expect_parts(&row, bytes),
+            }
+        }
+        self.kept_firsts.take(&self.target, links);
+    }
+
+    fn kept_firsts(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.kept_firsts.instead(self.target.tally())
+    }
+
+    fn worker<'w>(&'w self, frames: Box<dyn FramePort + 'w>) -> Box<dyn RestoreWorker + 'w> {
+        Box::new(FileWorker::new(self, frames))
+    }
+
+    fn finish<'w>(&'w self) -> Box<dyn RestoreFinish + 'w> {
+        Box::new(Finish::new(self))
+    }
+
+    fn end(&self, how: Ending) -> Result<(), TargetFull> {
+        if how != Ending::Done {
+            self.date_unfinished();
+        }
+        let withdrawn = self.target.worker().withdraw_rest();
+        match how {
+            Ending::Failed => Ok(()),
+            Ending::Done | Ending::Stopped => withdrawn.or_else(|e| self.target_error(b"", &e)),
+        }
+    }
+
+    fn counts(&self) -> RestoreCounts {
+        let of = |n: &AtomicU64| n.load(Relaxed);
+        let Counts { files, dirs, bytes, lost, bytes_read } = &self.counts;
+        RestoreCounts {
+            files: of(files),
+            dirs: of(dirs),
+            bytes: of(bytes),
+            lost: of(lost),
+            bytes_read: of(bytes_read),
+        }
+    }
+
+    fn done(&self, object: &str) -> RestoreDone {
+        self.say_tally(object);
+        RestoreDone {
+            left_alone: left_alone(&self.target),
+            leftovers_removed: self.target.leftovers_removed(),
+            is_unchecked: self.is_unchecked.load(Relaxed),
+            away: self.away(),
+        }
+    }
+}
+
 impl<'a> Files<'a> {
-    /// Nothing is restored yet. `stop` ends it early; `has_links` and `has_flags` say whether any file has further names, or inode flags.
-    pub fn new(
-        target: &'a Target,
-        listener: &'a dyn RestoreListener,
-        meters: &'a Meters,
-        stop: &'a AtomicBool,
-        (has_links, has_flags): (bool, bool),
-    ) -> Self {
+    /// Nothing is restored yet.
+    pub fn new(target: Target, with: RestoreWith<'a>) -> Self {
+        let RestoreWith { listener, meters, stop, keys, has_links, has_flags } = with;
         Self {
             target,
             listener,
             meters,
             stop,
+            keys,
             counts: Counts::default(),
             is_unchecked: AtomicBool::new(false),
             has_links,
             has_flags,
             in_parts: HashMap::new(),
             firsts: Firsts::default(),
+            kept_firsts: KeptFirsts::default(),
             carried: Mutex::default(),
             flagged: Mutex::default(),
             losses: Mutex::default(),
@@ -118,31 +168,16 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Where it restores to.
-    pub fn target(&self) -> &'a Target {
-        self.target
-    }
-
-    /// Whether contents came that have no checksums.
-    pub fn is_unchecked(&self) -> bool {
-        self.is_unchecked.load(Relaxed)
-    }
-
-    /// A further name of that file is to be restored.
-    pub fn ask_first(&mut self, stored: &[u8]) {
-        self.firsts.ask(stored);
-    }
-
     /// Says what the backup found of a file; its further names have it too.
-    pub fn found(&self, name: &Named<'_>, code: Code, text: String) {
+    fn found(&self, name: &Name, code: Code, text: String) {
         if self.has_links {
-            self.found.lock().insert(name.stored.to_vec(), (code, text.clone()));
+            self.found.lock().insert(name.stored.clone(), (code, text.clone()));
         }
-        self.error(code, name.stored, text);
+        self.error(code, name.stored(), text);
     }
 
     /// Says what concerns one file; where the target is full, it ends the restore.
-    pub fn target_error(&self, stored: &[u8], e: &TargetError) -> Result<(), TargetFull> {
+    fn target_error(&self, stored: &[u8], e: &TargetError) -> Result<(), TargetFull> {
         if e.is_no_space() {
             return Err(TargetFull(chain(e)));
         }
@@ -159,7 +194,7 @@ impl<'a> Files<'a> {
     }
 
     /// Says what could not be restored, each in total, of an object.
-    pub fn say_tally(&self, object: &str) {
+    fn say_tally(&self, object: &str) {
         let t = self.target.tally().totals();
         let rows = [
             (t.owners_not_restored, "owners"),
@@ -185,10 +220,14 @@ impl<'a> Files<'a> {
     }
 
     /// A row with owners as they are here. One that has the data of a later row has that one's time: what exists is held against it.
-    fn here(&self, row: &FileRow<'_>) -> Entry {
+    fn here(&self, row: &FileRow) -> Entry {
         Entry {
             mtime: row.contents_time.unwrap_or(row.entry.mtime),
-            ..self.target.ids().here(row.entry, (row.user, row.group), row.acl)
+            ..self.target.ids().here(
+                &row.entry,
+                (row.user.as_deref(), row.group.as_deref()),
+                row.acl.as_deref(),
+            )
         }
     }
 

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use capstan_format::entry::{Entry, split};
 use parking_lot::Mutex;
 
-use super::{FileRow, Files};
+use capstan_port::disk::restore::FileRow;
+
+use super::Files;
 use crate::target::{Created, TargetError, Worker};
 
 /// A file that is written in parts.
@@ -40,10 +42,10 @@ impl InParts {
 
 impl Files<'_> {
     /// A file will be written in parts, `bytes` in all.
-    pub fn expect_parts(&mut self, row: &FileRow<'_>, bytes: u64) {
+    pub(super) fn expect_parts(&mut self, row: &FileRow, bytes: u64) {
         let file = InParts {
             entry: self.here(row),
-            to: row.name.to.to_vec(),
+            to: row.name.to().to_vec(),
             len: row.believed_len,
             is_unreadable: row.is_unreadable,
             is_carrier: row.is_carrier(),
@@ -52,17 +54,7 @@ impl Files<'_> {
             came: AtomicBool::new(false),
             is_settled: AtomicBool::new(false),
         };
-        self.in_parts.insert(row.name.stored.to_vec(), file);
-    }
-
-    /// Whether a file is written in parts.
-    pub fn is_in_parts(&self, stored: &[u8]) -> bool {
-        self.in_parts.contains_key(stored)
-    }
-
-    /// Whether any file is.
-    pub fn has_parts(&self) -> bool {
-        !self.in_parts.is_empty()
+        self.in_parts.insert(row.name.stored.clone(), file);
     }
 
     /// So many bytes of a file were written that is written in parts. Where they were the last ones, it is put in its place, so that
@@ -122,7 +114,7 @@ impl Files<'_> {
     }
 
     /// Dates the files of which not all parts were written, where there was none before.
-    pub fn date_unfinished(&self) {
+    pub(super) fn date_unfinished(&self) {
         let mut worker = self.target.worker();
         for file in self.in_parts.values() {
             if *file.made.lock() != Some(true) || file.is_settled.load(Relaxed) {

@@ -7,10 +7,11 @@ use capstan_engine::meter::{Lap, Stage};
 use capstan_format::entry::{Entry, ExtentKind, split};
 use capstan_format::id::StreamId;
 
+use super::Files;
 use super::losses::{Carried, Loss};
-use super::{FileRow, Files, Named, Piece, TargetFull};
 use crate::target::{Created, Made, OpenFile, TargetError, Worker};
-use capstan_stream::contents::{Bytes, Contents, ContentsKeys};
+use capstan_port::disk::restore::{Fed, FileRow, Name, Placed, RestoreWorker, TargetFull};
+use capstan_stream::contents::{Bytes, Contents, opened_by};
 
 /// Streams of which a frame is kept where contents are asked for out of order.
 const OUT_OF_ORDER: usize = 8;
@@ -19,7 +20,7 @@ const OUT_OF_ORDER: usize = 8;
 type WriteAt<'w> = dyn FnMut(u64, &[u8]) -> Result<(), TargetError> + 'w;
 
 /// Writes files. What concerns one file is said, and the next one comes; only a full target is an error.
-pub struct FileWorker<'a> {
+pub(super) struct FileWorker<'a> {
     files: &'a Files<'a>,
     worker: Worker<'a>,
     /// What comes in the order of the stream that is read now.
@@ -34,13 +35,36 @@ pub struct FileWorker<'a> {
     lap: Lap,
 }
 
+impl RestoreWorker for FileWorker<'_> {
+    fn begin_stream(&mut self) {
+        self.in_order.forget();
+    }
+
+    fn feed(&mut self, rows: &mut Vec<Fed>, frames: &mut dyn FramePort) -> Result<(), TargetFull> {
+        // The time since was the caller's.
+        self.lap.split();
+        let files = self.files;
+        for fed in rows.drain(..) {
+            if files.is_stopped() {
+                continue;
+            }
+            match fed {
+                Fed::File { row, is_lent } => self.file(&row, frames, is_lent)?,
+                Fed::Node(row) => self.node(&row)?,
+                Fed::Parts(name, pieces) => self.parts(&name, &pieces, frames)?,
+                Fed::Lost(name, why) => files.lost(&name, &why),
+                Fed::NotHad(name, bytes, why) => files.not_had(&name, bytes, &why),
+                Fed::Found(name, code, text) => files.found(&name, code, text),
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<'a> FileWorker<'a> {
-    /// A worker. `port` gives frames of any stream out of order; `keys` are made once for each of the two ways.
-    pub fn new(
-        files: &'a Files<'a>,
-        port: Box<dyn FramePort + 'a>,
-        keys: &dyn Fn() -> Box<ContentsKeys<'a>>,
-    ) -> Self {
+    /// A worker. `port` gives frames of any stream out of order.
+    pub fn new(files: &'a Files<'a>, port: Box<dyn FramePort + 'a>) -> Self {
+        let keys = || opened_by(&files.keys);
         Self {
             files,
             worker: files.target.worker(),
@@ -54,42 +78,37 @@ impl<'a> FileWorker<'a> {
     }
 
     /// The time since the last mark was work of that stage.
-    pub fn mark(&mut self, stage: Stage) {
+    fn mark(&mut self, stage: Stage) {
         self.lap.busy(self.files.meters.of(stage));
     }
 
-    /// Another stream comes, or the same one from elsewhere.
-    pub fn begin_stream(&mut self) {
-        self.in_order.forget();
-    }
-
     /// Makes what has a name and no contents, with all its metadata.
-    pub fn node(&mut self, row: &FileRow<'_>) -> Result<(), TargetFull> {
+    fn node(&mut self, row: &FileRow) -> Result<(), TargetFull> {
         let done = self.make_node(row);
-        self.told(row.name.stored, done)
+        self.told(row.name.stored(), done)
     }
 
     /// Writes a file that is not written in parts. `port` gives the frames of the stream that is read now. `is_lent`: all its contents
     /// are in that stream, though its row is elsewhere.
-    pub fn file(
+    fn file(
         &mut self,
-        row: &FileRow<'_>,
+        row: &FileRow,
         port: &mut dyn FramePort,
         is_lent: bool,
     ) -> Result<(), TargetFull> {
         let done = self.write_file(row, port, is_lent);
-        self.told(row.name.stored, done)
+        self.told(row.name.stored(), done)
     }
 
     /// Writes some contents of a file that is written in parts.
-    pub fn parts(
+    fn parts(
         &mut self,
-        name: &Named<'_>,
-        pieces: &[Piece],
+        name: &Name,
+        pieces: &[Placed],
         port: &mut dyn FramePort,
     ) -> Result<(), TargetFull> {
         let done = self.write_parts(name, pieces, port);
-        self.told(name.stored, done)
+        self.told(name.stored(), done)
     }
 
     fn told(&mut self, stored: &[u8], done: Result<(), TargetError>) -> Result<(), TargetFull> {
@@ -98,18 +117,18 @@ impl<'a> FileWorker<'a> {
         told
     }
 
-    fn make_node(&mut self, row: &FileRow<'_>) -> Result<(), TargetError> {
+    fn make_node(&mut self, row: &FileRow) -> Result<(), TargetError> {
         let files = self.files;
-        let (dir, name) = split(row.name.to);
+        let (dir, name) = split(row.name.to());
         let entry = files.here(row);
         match self.worker.make_node(&entry, dir, name)? {
             Made::Made => {
                 files.counts.files.fetch_add(1, Relaxed);
-                files.firsts.add(row.name.stored);
+                files.firsts.add(row.name.stored());
             }
             Made::Skipped => {
                 let at = (&entry, dir, name);
-                files.stays(&mut self.worker, row.name.stored, at, row.is_carrier())?;
+                files.stays(&mut self.worker, row.name.stored(), at, row.is_carrier())?;
             }
             Made::NotPermitted => {}
         }
@@ -118,12 +137,12 @@ impl<'a> FileWorker<'a> {
 
     fn write_file(
         &mut self,
-        row: &FileRow<'_>,
+        row: &FileRow,
         port: &mut dyn FramePort,
         is_lent: bool,
     ) -> Result<(), TargetError> {
         let files = self.files;
-        let stored = row.name.stored;
+        let stored = row.name.stored();
         let unknown = row.entry.extents.iter().find_map(|x| match x.kind {
             ExtentKind::Unknown(n) => {
                 Some(format!("its contents are stored in a way ({n}) that needs a newer capstan"))
@@ -134,7 +153,7 @@ impl<'a> FileWorker<'a> {
             files.lost(&row.name, &why);
             return Ok(());
         }
-        let (dir, name) = split(row.name.to);
+        let (dir, name) = split(row.name.to());
         let entry = files.here(row);
         let is_carrier = row.is_carrier();
         let file = match self.worker.create_file(&entry, dir, name)? {
@@ -177,7 +196,7 @@ impl<'a> FileWorker<'a> {
             files.left_alone(&row.name);
             return Ok(());
         } else {
-            file.finish(files.target, &files.as_restored(stored, entry))?;
+            file.finish(&files.target, &files.as_restored(stored, entry))?;
         }
         files.counts.files.fetch_add(1, Relaxed);
         Ok(())
@@ -192,11 +211,11 @@ impl<'a> FileWorker<'a> {
     fn fill(
         &mut self,
         file: &OpenFile,
-        row: &FileRow<'_>,
+        row: &FileRow,
         port: &mut dyn FramePort,
         is_lent: bool,
     ) -> Result<(), TargetError> {
-        let entry: &Entry = row.entry;
+        let entry: &Entry = &row.entry;
         let of = (&row.name, entry.size);
         if entry.extents.is_empty() {
             let place = (row.stream, row.start, entry.size);
@@ -226,17 +245,17 @@ impl<'a> FileWorker<'a> {
 
     fn write_parts(
         &mut self,
-        name: &Named<'_>,
-        pieces: &[Piece],
+        name: &Name,
+        pieces: &[Placed],
         port: &mut dyn FramePort,
     ) -> Result<(), TargetError> {
         let files = self.files;
-        let Some(in_parts) = files.in_parts.get(name.stored) else { return Ok(()) };
-        if !files.make_in_parts(&mut self.worker, name.stored, in_parts)? {
+        let Some(in_parts) = files.in_parts.get(name.stored()) else { return Ok(()) };
+        if !files.make_in_parts(&mut self.worker, name.stored(), in_parts)? {
             return Ok(());
         }
         (self.came, self.counted) = (false, 0);
-        let (dir, last) = split(name.to);
+        let (dir, last) = split(name.to());
         let file = self.worker.open_part(dir, last)?;
         let mut written = 0_u64;
         for piece in pieces {
@@ -250,14 +269,14 @@ impl<'a> FileWorker<'a> {
         }
         file.leave()?;
         in_parts.came.fetch_or(self.came, Relaxed);
-        files.written(&mut self.worker, name.stored, (dir, last), written)
+        files.written(&mut self.worker, name.stored(), (dir, last), written)
     }
 
     /// Passes `len` bytes of a stream from `from` on to `write`, with their offset; of a file of a size. Without a port they are asked for
     /// by themselves. What cannot be had is left out.
     fn copy(
         &mut self,
-        (name, size): (&Named<'_>, u64),
+        (name, size): (&Name, u64),
         (stream, from, len): (StreamId, u64, u64),
         port: Option<&mut dyn FramePort>,
         write: &mut WriteAt<'_>,

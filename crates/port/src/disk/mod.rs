@@ -1,13 +1,15 @@
 //! The port to a disk agent, which has the file systems of one host.
 //!
 //! [`backup`] is what a backup job runs with, and [`base`] the stream of rows that it builds on. [`check`] is what is held against the
-//! file systems: comparisons and the proof of drills. [`contents`] says where contents lie, [`ctime`] what times prove.
+//! file systems: comparisons and the proof of drills. [`restore`] is what a restore runs with. [`contents`] says where contents lie, [`ctime`] what times prove.
 
 pub mod backup;
 pub mod base;
 pub mod check;
 pub mod contents;
 pub mod ctime;
+pub mod further_names;
+pub mod restore;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,10 +20,12 @@ use capstan_engine::message::Listener;
 use capstan_wire::backup::{BackupJob, Trees};
 use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
 use capstan_wire::probe::{Probe, Work};
+use capstan_wire::restore::TargetSpec;
 use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound};
 
 use self::backup::{JobError, ReadyBackup};
 use self::check::{CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven, ScratchError};
+use self::restore::{RestoreTarget, TargetRefused};
 
 /// A disk agent.
 pub trait DiskAgent: Send + Sync {
@@ -55,6 +59,12 @@ pub trait DiskAgent: Send + Sync {
         stop: &AtomicBool,
         rows: &mut dyn Inquiry<ComparedRow, Met>,
     ) -> Result<(), CheckError>;
+
+    /// Opens what is restored into; nothing where it is only to be looked at and is not there.
+    fn open_target(
+        &self,
+        spec: &TargetSpec,
+    ) -> Result<Option<Box<dyn RestoreTarget>>, TargetRefused>;
 
     /// Makes a scratch directory, and gives its path.
     fn make_scratch(&self, asked: &ScratchAsked) -> Result<Vec<u8>, ScratchError>;

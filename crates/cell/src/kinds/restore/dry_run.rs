@@ -1,20 +1,25 @@
 //! What a restore would bring: counted, and where it lies.
 
 use capstan_catalog::version::Overview;
-use capstan_disk_agent::target::{Found, Target, TargetOptions};
-use capstan_format::entry::{Kind, split};
+use capstan_format::entry::Kind;
 use capstan_idb::Status;
+use capstan_port::disk::restore::{Prospect, RestoreTarget, ToForesee};
+use capstan_wire::restore::TargetSpec;
 
 use crate::error::Result;
 use crate::kinds::restore::list::Tally;
 use crate::kinds::restore::session::{RunOf, left_alone};
+use crate::kinds::restore::to_tree::target_spec;
 use crate::kinds::restore::wanted::chosen::Chosen;
 use crate::kinds::restore::wanted::scope::{Scope, each_live};
 use crate::kinds::restore::{pick, stripped};
 use crate::reading::version::VersionView;
 use crate::report::Report;
-use crate::request::{RestoreRequest, RestoreTo};
+use crate::request::RestoreTo;
 use crate::session::SessionLog;
+
+/// So many rows are asked about at a time.
+const ROWS: usize = 256;
 
 /// How many files are known of a version, directories aside.
 pub(crate) fn files_known(view: &VersionView<'_>, overview: &Overview) -> Result<u64> {
@@ -36,41 +41,51 @@ pub(super) fn dry_run(
     let mut tally = Tally::new(run.request, chosen);
     let mut report = run.report(Status::Completed);
     report.method = "dry run".to_owned();
-    let RestoreRequest { to, strip, overwrite, numeric_ids, .. } = run.request;
-    let options = TargetOptions { overwrite: *overwrite, numeric_ids: *numeric_ids };
-    let target = match to {
-        RestoreTo::Into(dir) => Target::open_existing(dir, options)?,
-        RestoreTo::InPlace => Some(Target::in_place(options)?),
+    let request = run.request;
+    let target = match &request.to {
         RestoreTo::Tar(_) => None,
+        RestoreTo::Into(_) | RestoreTo::InPlace => {
+            let spec = TargetSpec { only_looked_at: true, ..target_spec(request) };
+            view.cell.agents.disk.open_target(&spec)?
+        }
     };
-    let mut worker = target.as_ref().map(Target::worker);
+    let mut rows: Vec<ToForesee> = Vec::new();
     each_live(view, overview, scope, &mut |row, path| {
-        let entry = &row.entry;
-        if !tally.takes(entry, path) {
+        if !tally.takes(&row.entry, path) {
             return;
         }
-        let mut is_first_kept = false;
-        if entry.kind != Kind::Dir
-            && let (Some(worker), Some(to)) = (&mut worker, stripped(path, *strip))
-        {
-            let (dir, name) = split(to);
-            let owners = (row.user.as_deref(), row.group.as_deref());
-            let here = worker.target().ids().here(entry, owners, row.acl.as_deref());
-            if worker.would_keep(&here, dir, name) {
-                return;
-            }
-            let first = stripped(&entry.target, *strip).filter(|_| entry.link).map(split);
-            is_first_kept =
-                first.is_some_and(|(dir, name)| worker.found(entry, dir, name) == Found::Other);
+        let to = |path: &[u8]| stripped(path, request.strip).map(<[u8]>::to_vec);
+        let first_to = row.entry.link.then(|| to(&row.entry.target)).flatten();
+        let (entry, user, group, acl) =
+            (row.entry.clone(), row.user.clone(), row.group.clone(), row.acl.clone());
+        rows.push(ToForesee { to: to(path), first_to, entry, user, group, acl });
+        if rows.len() >= ROWS {
+            count(&mut rows, target.as_deref(), &mut tally);
         }
-        tally.count_with(entry, is_first_kept);
     })?;
+    count(&mut rows, target.as_deref(), &mut tally);
     if let Some(target) = &target {
-        left_alone(target, &mut report);
+        left_alone(&target.left_alone(), &mut report);
     }
     (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.data);
     report.pick = pick::list(view, overview, scope, &tally)?;
     report.media = report.pick.iter().map(|of| of.label.clone()).collect();
     log.fill(&*view.cell.devices, &mut report);
     Ok(report)
+}
+
+/// Counts rows that come, where what is in the target lets them.
+fn count(rows: &mut Vec<ToForesee>, target: Option<&dyn RestoreTarget>, tally: &mut Tally<'_>) {
+    let prospects = target.map(|target| target.foresee(rows)).unwrap_or_default();
+    for (at, row) in rows.drain(..).enumerate() {
+        match prospects.get(at) {
+            Some(Prospect::Stays) => {}
+            Some(Prospect::Comes { is_first_kept }) => {
+                tally.count_with(&row.entry, *is_first_kept);
+            }
+            None => {
+                tally.count(&row.entry);
+            }
+        }
+    }
 }

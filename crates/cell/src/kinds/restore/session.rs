@@ -1,8 +1,8 @@
 //! The session of a restore, as it is recorded and as its report begins.
 
-use capstan_disk_agent::target::Target;
 use capstan_format::id::SessionId;
 use capstan_idb::{Status, Version};
+use capstan_wire::restore::LeftAlone;
 
 use crate::error::Result;
 use crate::kinds::skeleton::SessionRun;
@@ -39,10 +39,9 @@ impl RunOf<'_> {
 }
 
 /// Fills in what was there already, and what became of it.
-pub(super) fn left_alone(target: &Target, report: &mut Report) {
-    let totals = target.tally().totals();
-    (report.skipped, report.put_right) = (totals.skipped_existing, totals.put_right);
-    report.notes.extend(differ_text(totals.differ_kept));
+pub(super) fn left_alone(of: &LeftAlone, report: &mut Report) {
+    (report.skipped, report.put_right) = (of.kept, of.put_right);
+    report.notes.extend(differ_text(of.differ));
 }
 
 /// What a report says of files that look like those in the backup, and whose metadata the policy kept.

@@ -1,15 +1,16 @@
 //! A restore into a directory, or in place.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering::Relaxed;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use capstan_catalog::version::Overview;
-use capstan_disk_agent::restore::Files;
-use capstan_disk_agent::target::{Mark, Target, TargetOptions};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_idb::Status;
+use capstan_port::disk::restore::{RestoreRun, RestoreTarget, RestoreWith, TargetRefused};
+use capstan_wire::restore::{RestoreCounts, RestoreDone, TargetSpec};
 
 use super::Sampled;
 use crate::Cell;
@@ -26,9 +27,10 @@ use crate::kinds::restore::wanted::sample_arc::SampleArc;
 use crate::kinds::restore::wanted::scope::Scope;
 use crate::kinds::skeleton::add_rates;
 use crate::observe::Stop;
+use crate::reading::contents::session_keys;
 use crate::reading::version::VersionView;
 use crate::report::Report;
-use crate::request::RestoreTo;
+use crate::request::{RestoreRequest, RestoreTo};
 use crate::session::SessionLog;
 use crate::session::watch::{self, Seen, Watched};
 
@@ -52,14 +54,20 @@ impl Cell {
         log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Sampled> {
-        let target = open_target(&of, run)?
-            .marked(Mark::of_session(run.session.id.0), self.dead_restores()?);
+        let target = self.restore_target(&of, run)?;
         let (arc, turn, view) = (of.arc, of.turn, of.view);
         if arc.is_none() {
             run.record_begin()?;
         }
         let (meters, heard) = (Meters::default(), Heard::new(log));
-        let has = (of.overview.links > 0, of.overview.flagged > 0);
+        let mut agent = target.restore(RestoreWith {
+            listener: &heard,
+            meters: &meters,
+            stop: &stop.0,
+            keys: session_keys(&view.keys),
+            has_links: of.overview.links > 0,
+            has_flags: of.overview.flagged > 0,
+        });
         let mut restore = Restore {
             arc,
             turn,
@@ -72,30 +80,30 @@ impl Cell {
             chosen: of.chosen,
             scope: of.scope,
             instead: HashMap::new(),
-            files: Files::new(&target, &heard, &meters, &stop.0, has),
+            in_parts: HashSet::new(),
             heard: &heard,
             meters: &meters,
             stop,
         };
-        let (result, seen) = self.run_watched(&mut restore);
+        let (result, seen) = self.run_watched(&mut restore, &mut *agent);
         if !run.session.is_stopped() {
             Self::note_damage(view);
         }
         say_failure(&result, run, log);
         let name = &run.request.version.name;
-        restore.files.say_tally(name);
+        let done = agent.done(name);
         if run.session.is_stopped() {
             log.stopped(name);
         }
         view.say_names_lost(name, log);
         let away = heard.away.say(self, log)?;
         let status = run.session.status(result.is_err(), false, log);
-        let mut report = report_of(&restore, run, status, seen.as_ref());
+        let mut report = report_of(&restore, run, status, (agent.counts(), &done), seen.as_ref());
         report.set_away(away);
         if status == Status::Completed && view.media.hurt_segments.lock().is_empty() {
             report.notes.extend(self.note_read_soundly(view, &restore.scope)?);
         }
-        report.notes.extend(leftovers_text(target.leftovers_removed()));
+        report.notes.extend(leftovers_text(done.leftovers_removed));
         view.media.say_problems(log);
         view.media.say_replicas(log, &mut report);
         let alone = || (self.devices.take_sessions(), true);
@@ -105,17 +113,21 @@ impl Cell {
         if arc.is_none() {
             run.session.record_end(status, &report)?;
         }
-        let (unchecked, away) = (restore.files.is_unchecked(), restore.files.away());
+        let (unchecked, away) = (done.is_unchecked, done.away.into_iter().collect());
         Ok(Sampled { report, unchecked, away })
     }
 
     /// Restores, while a watch tells how far it is and what limits.
-    fn run_watched(&self, restore: &mut Restore<'_>) -> (Result<()>, Option<Seen>) {
+    fn run_watched(
+        &self,
+        restore: &mut Restore<'_>,
+        agent: &mut dyn RestoreRun,
+    ) -> (Result<()>, Option<Seen>) {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = processors.clamp(1, 8);
-        let prepared = restore.prepare();
+        let prepared = restore.prepare(agent);
         let total = prepared.as_ref().map_or((0, 0), |total| *total);
-        let restore = &*restore;
+        let (restore, agent) = (&*restore, &*agent);
         let watched = Watched {
             waits: self.devices.waits(),
             meters: restore.meters,
@@ -123,21 +135,51 @@ impl Cell {
             ladder: None,
             stages: (Stage::Device, Stage::Source),
             progress: &|p| {
-                p.files = restore.files.counts.files.load(Relaxed);
-                p.bytes = restore.files.counts.bytes.load(Relaxed);
+                let counts = agent.counts();
+                (p.files, p.bytes) = (counts.files, counts.bytes);
                 (p.files_expected, p.bytes_expected) = total;
                 p.files_found = total.0;
             },
             each: &|p| restore.heard.log.progress(p),
         };
-        watch::watched(&watched, || prepared.and_then(|_| restore.run(workers)))
+        watch::watched(&watched, || prepared.and_then(|_| restore.run(agent, workers)))
     }
 }
 
 impl Cell {
-    /// Marks of the restores of this home that were killed: what they wrote beside files that they were to replace may lie there still.
-    fn dead_restores(&self) -> Result<HashSet<Mark>> {
-        Ok(self.idb.killed_restores()?.into_iter().map(|id| Mark::of_session(id.0)).collect())
+    /// Opens the directory that takes the files, and refuses one that has no room or cannot hold them.
+    fn restore_target(&self, of: &TreeOf<'_>, run: &RunOf<'_>) -> Result<Box<dyn RestoreTarget>> {
+        let request = run.request;
+        // What killed restores wrote beside files that they were to replace may lie there still.
+        let killed = self.idb.killed_restores()?;
+        let mut spec = target_spec(request);
+        (spec.session, spec.killed) = (Some(run.session.id), killed);
+        let target = self.agents.disk.open_target(&spec)?;
+        let target = target.ok_or_else(|| TargetRefused(NOT_OPEN.to_owned()))?;
+        if let RestoreTo::Into(dir) = &request.to {
+            let TreeOf { view, overview, chosen, scope, .. } = of;
+            Check { view, overview, request, chosen, scope }.target(&*target, dir)?;
+        }
+        Ok(target)
+    }
+}
+
+/// A target that is written to is always opened, or an error says why not.
+const NOT_OPEN: &str = "the target was not opened; try again";
+
+/// The target of a restore into a directory, or in place.
+pub(super) fn target_spec(request: &RestoreRequest) -> TargetSpec {
+    let directory = match &request.to {
+        RestoreTo::Into(dir) => dir.as_path(),
+        RestoreTo::InPlace | RestoreTo::Tar(_) => Path::new("/"),
+    };
+    TargetSpec {
+        directory: directory.as_os_str().as_bytes().to_vec(),
+        overwrite: request.overwrite,
+        numeric_ids: request.numeric_ids,
+        only_looked_at: false,
+        session: None,
+        killed: Vec::new(),
     }
 }
 
@@ -147,17 +189,6 @@ fn leftovers_text(n: u64) -> Option<String> {
     (n > 0).then(|| {
         format!("{n} {files} that a killed restore left beside what it was to replace (.capstan-…) were removed")
     })
-}
-
-/// Opens the directory that takes the files, and refuses one that has no room or cannot hold them.
-fn open_target(of: &TreeOf<'_>, run: &RunOf<'_>) -> Result<Target> {
-    let request = run.request;
-    let options = TargetOptions { overwrite: request.overwrite, numeric_ids: request.numeric_ids };
-    let RestoreTo::Into(dir) = &request.to else { return Ok(Target::in_place(options)?) };
-    let target = Target::open(dir, options)?;
-    let TreeOf { view, overview, chosen, scope, .. } = of;
-    Check { view, overview, request, chosen, scope }.target(&target, dir)?;
-    Ok(target)
 }
 
 fn say_failure(result: &Result<()>, run: &RunOf<'_>, log: &SessionLog<'_>) {
@@ -174,19 +205,20 @@ fn report_of(
     restore: &Restore<'_>,
     run: &RunOf<'_>,
     status: Status,
+    (counts, done): (RestoreCounts, &RestoreDone),
     seen: Option<&Seen>,
 ) -> Report {
-    let bytes = restore.files.counts.bytes.load(Relaxed);
+    let bytes = counts.bytes;
     let mut report = Report {
-        files: restore.files.counts.files.load(Relaxed),
-        dirs: restore.files.counts.dirs.load(Relaxed),
-        corrupt: restore.files.counts.lost.load(Relaxed),
-        bytes_read: restore.files.counts.bytes_read.load(Relaxed),
+        files: counts.files,
+        dirs: counts.dirs,
+        corrupt: counts.lost,
+        bytes_read: counts.bytes_read,
         bytes_written: bytes,
         media: restore.view.media.used_media(),
         ..run.report(status)
     };
-    left_alone(restore.files.target(), &mut report);
+    left_alone(&done.left_alone, &mut report);
     add_rates(&mut report, bytes, seen);
     if let Some(seen) = seen {
         report.set_stages(restore.meters, seen.verdict, Flow::Restore);

@@ -11,9 +11,9 @@ use std::path::Path;
 
 use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::Overview;
-use capstan_disk_agent::target::Target;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Kind, split};
+use capstan_port::disk::restore::RestoreTarget;
 
 use crate::kinds::restore::wanted::chosen::Chosen;
 
@@ -209,8 +209,8 @@ impl Check<'_> {
     }
 
     /// A directory in which nothing can be made, though something would have to be.
-    pub fn target(&self, target: &Target, dir: &Path) -> Result<()> {
-        let Err(why) = target.check_writable() else { return Ok(()) };
+    pub fn target(&self, target: &dyn RestoreTarget, dir: &Path) -> Result<()> {
+        let Some(why) = target.not_writable() else { return Ok(()) };
         let mut tops: BTreeSet<Vec<u8>> = BTreeSet::new();
         self.each_chosen(&mut |path| {
             let mut rest = path.split(|b| *b == b'/').skip(self.request.strip);
@@ -220,10 +220,11 @@ impl Check<'_> {
                 tops.insert(top.to_vec());
             }
         })?;
-        if tops.iter().all(|top| target.has(top)) {
+        let tops: Vec<_> = tops.into_iter().collect();
+        if target.has(&tops).iter().all(|has| *has) {
             return Ok(());
         }
-        Err(RestoreRefusal::PlaceNotWritable { dir: dir.to_owned(), why: plain(&why) }.into())
+        Err(RestoreRefusal::PlaceNotWritable { dir: dir.to_owned(), why }.into())
     }
 }
 

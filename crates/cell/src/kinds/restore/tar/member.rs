@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
-use capstan_disk_agent::restore::{of_link, of_link_away, of_link_found};
 use capstan_disk_agent::target::{TargetError, check_link_text, check_path};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::entry::{Entry, Kind, Timestamp};
+use capstan_port::disk::further_names::{of_link, of_link_away, of_link_found};
 use tar::{Builder, EntryType};
 
 use super::Archived;

@@ -1,12 +1,12 @@
 //! One worker of a restore: takes what a stream has in a segment, decides which rows are wanted, and passes them with their frames to
 //! the disk agent, which writes the files.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::row::Row;
-use capstan_disk_agent::restore::{FileRow, FileWorker, Piece};
 use capstan_engine::frames::{FramePort, Gap, OpenFrame};
-use capstan_engine::meter::Stage;
+use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::frame::FrameHeader;
@@ -15,10 +15,11 @@ use capstan_media_agent::serve::anywhere::AnyFrames;
 use capstan_media_agent::serve::gap;
 use capstan_media_agent::serve::in_order::SegmentFrames;
 use capstan_media_agent::serve::replicas::Replicas;
+use capstan_port::disk::restore::{Fed, Name, Placed, RestoreRun, RestoreWorker};
 
 use super::referred::Home;
 use super::slice::Slice;
-use super::{Restore, TreeKeys};
+use super::{ROWS, Restore, TreeKeys};
 use crate::error::{CellError, Result};
 use crate::kinds::restore::wanted::scope::runs;
 use crate::reading::serving::lack_of;
@@ -30,12 +31,48 @@ pub(crate) const PART_ALONE: &str = "a part of it is on the media, but not what 
 /// One worker.
 pub(super) struct Feed<'a> {
     pub restore: &'a Restore<'a>,
-    pub worker: FileWorker<'a>,
+    pub worker: Pushed<'a>,
     pub replicas: Replicas,
 }
 
+/// A worker of the disk agent, and the rows that are to be pushed to it.
+pub(super) struct Pushed<'a> {
+    worker: Box<dyn RestoreWorker + 'a>,
+    pub rows: Vec<Fed>,
+    meters: &'a Meters,
+    lap: Lap,
+}
+
+impl Pushed<'_> {
+    /// The time since the last mark, or since rows were pushed, was work of that stage.
+    pub fn mark(&mut self, stage: Stage) {
+        self.lap.busy(self.meters.of(stage));
+    }
+
+    /// Another stream comes, or the same one from elsewhere.
+    pub fn begin_stream(&mut self) {
+        self.worker.begin_stream();
+    }
+
+    /// Pushes rows, where there are enough.
+    pub fn push(&mut self, frames: &mut dyn FramePort) -> Result<()> {
+        if self.rows.len() < ROWS { Ok(()) } else { self.push_all(frames) }
+    }
+
+    /// Pushes all rows.
+    pub fn push_all(&mut self, frames: &mut dyn FramePort) -> Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        self.mark(Stage::Cell);
+        self.worker.feed(&mut self.rows, frames)?;
+        self.lap.split();
+        Ok(())
+    }
+}
+
 /// No frames: nobody wants any, or they cannot be read.
-struct NoFrames;
+pub(super) struct NoFrames;
 
 impl FramePort for NoFrames {
     fn frame_at(
@@ -49,10 +86,10 @@ impl FramePort for NoFrames {
 }
 
 impl<'a> Feed<'a> {
-    pub fn new(restore: &'a Restore<'a>) -> Self {
+    pub fn new(restore: &'a Restore<'a>, agent: &'a dyn RestoreRun) -> Self {
         let frames = AnyFrames::new(restore.view, restore.spans.clone());
-        let keys = TreeKeys(restore.view);
-        let worker = FileWorker::new(&restore.files, Box::new(frames), &|| keys.of_contents());
+        let worker = agent.worker(Box::new(frames));
+        let worker = Pushed { worker, rows: Vec::new(), meters: restore.meters, lap: Lap::start() };
         Self { restore, worker, replicas: Replicas::default() }
     }
 
@@ -103,9 +140,11 @@ impl<'a> Feed<'a> {
                     if r.stop.0.load(Relaxed) {
                         return Ok(());
                     }
-                    r.feed_row(worker, &row, stream, &mut frames)
+                    r.feed_row(row, stream, &mut worker.rows);
+                    worker.push(&mut frames)
                 })?;
             }
+            worker.push_all(&mut frames)?;
         }
         Ok(())
     }
@@ -126,98 +165,93 @@ impl<'a> Feed<'a> {
         for run in runs(batches) {
             r.view.rows_of(segment as u32, stream, run, &mut |row| {
                 if row.entry.logical_len() == 0 {
-                    return r.feed_row(worker, &row, stream, &mut NoFrames);
+                    r.feed_row(row, stream, &mut worker.rows);
+                    return worker.push(&mut NoFrames);
                 }
                 let path = row.entry.path();
                 if let Some(why) = &why
                     && r.live(stream, &row, &path)
-                    && (r.wants(&path) || r.instead.contains_key(&path))
+                    && r.has_place(&path)
                 {
-                    r.files.not_had(&r.name_of(&path), row.entry.size, why);
+                    let not_had = Fed::NotHad(r.name_of(path), row.entry.size, why.clone());
+                    worker.rows.push(not_had);
                 }
-                Ok(())
+                worker.push(&mut NoFrames)
             })?;
         }
-        Ok(())
+        worker.push_all(&mut NoFrames)
     }
 }
 
 impl Restore<'_> {
     /// Passes a row on, if it is wanted.
-    fn feed_row(
-        &self,
-        worker: &mut FileWorker<'_>,
-        row: &Row,
-        stream: &StreamContents,
-        frames: &mut dyn FramePort,
-    ) -> Result<()> {
+    fn feed_row(&self, row: Row, stream: &StreamContents, rows: &mut Vec<Fed>) {
         let e = &row.entry;
         if matches!(e.kind, Kind::Dir | Kind::Outcome | Kind::Tombstone) || e.link {
-            return Ok(());
+            return;
         }
         let path = e.path();
-        if !self.live(stream, row, &path) {
-            return Ok(());
+        if !self.live(stream, &row, &path) {
+            return;
         }
         if row.is_as_in() {
             // The row that has its contents comes, or came; its metadata last.
             if self.wants(&path) && self.overview.is_orphan(&path) {
                 let why = "its contents lie in an earlier version, which does not have them";
-                self.files.lost(&self.name_of(&path), why);
+                rows.push(Fed::Lost(self.name_of(path), Cow::Borrowed(why)));
             }
-            return Ok(());
+            return;
         }
-        let Some(shown) = self.place_of(&path) else { return Ok(()) };
-        let Some(to) = self.stripped(&shown) else { return Ok(()) };
-        let file = self.file_row(row, (&path, &shown, to));
+        let Some(name) = self.name(path) else { return };
+        let found = match e.kind {
+            Kind::Part => None,
+            _ => self.found_of(&row, &name),
+        };
         match e.kind {
-            Kind::Part => self.feed_part(worker, row, stream, &file, frames)?,
-            Kind::File if self.files.is_in_parts(&path) => {
-                if !self.overview.is_whole(row) {
-                    self.files.lost(&file.name, super::NOT_THERE);
+            Kind::Part => self.feed_part(&row, stream, name, rows),
+            Kind::File if self.in_parts.contains(&name.stored) => {
+                if !self.overview.is_whole(&row) {
+                    rows.push(Fed::Lost(name.clone(), Cow::Borrowed(super::NOT_THERE)));
                 }
-                self.feed_part(worker, row, stream, &file, frames)?;
+                self.feed_part(&row, stream, name, rows);
             }
             // It comes when the tape is there.
-            Kind::File if matches!(self.home(e), Home::There(..)) => return Ok(()),
-            Kind::File => worker.file(&file, frames, false)?,
-            _ => worker.node(&file)?,
+            Kind::File if matches!(self.home(e), Home::There(..)) => return,
+            Kind::File => {
+                let row = self.file_row(row, name);
+                rows.push(Fed::File { row, is_lent: false });
+            }
+            _ => rows.push(Fed::Node(self.file_row(row, name))),
         }
-        if e.kind != Kind::Part
-            && let Some((code, text)) =
-                self.overview.outcome(&path, row.ordinal).and_then(of_outcome)
-        {
-            self.files.found(&file.name, code, text);
-        }
-        Ok(())
+        rows.extend(found);
+    }
+
+    /// What the backup found of a file.
+    pub(super) fn found_of(&self, row: &Row, name: &Name) -> Option<Fed> {
+        let outcome = self.overview.outcome(&name.stored, row.ordinal)?;
+        let (code, text) = of_outcome(outcome)?;
+        Some(Fed::Found(name.clone(), code, text))
     }
 
     /// Passes on what this segment has of a file that is written in parts.
-    fn feed_part(
-        &self,
-        worker: &mut FileWorker<'_>,
-        row: &Row,
-        stream: &StreamContents,
-        file: &FileRow<'_>,
-        frames: &mut dyn FramePort,
-    ) -> Result<()> {
+    fn feed_part(&self, row: &Row, stream: &StreamContents, name: Name, rows: &mut Vec<Fed>) {
         let e = &row.entry;
         let mut pieces = if e.kind == Kind::Part { Vec::new() } else { self.read_with_row(e) };
         if e.logical_len() == 0 && pieces.is_empty() {
-            return Ok(());
+            return;
         }
-        if !self.files.is_in_parts(file.name.stored) {
-            self.files.lost(&file.name, PART_ALONE);
-            return Ok(());
+        if !self.in_parts.contains(&name.stored) {
+            rows.push(Fed::Lost(name, Cow::Borrowed(PART_ALONE)));
+            return;
         }
         let mut at = row.start;
         for (offset, len) in ranges_here(e) {
             let here = len.min(stream.logical_end.saturating_sub(at));
             let stream = stream.stream;
-            pieces.push(Piece { offset, stream, at, len: here, is_in_order: true });
+            pieces.push(Placed { offset, stream, at, len: here, is_in_order: true });
             at = at.saturating_add(len);
         }
-        Ok(worker.parts(&file.name, &pieces, frames)?)
+        rows.push(Fed::Parts(name, pieces));
     }
 }
 

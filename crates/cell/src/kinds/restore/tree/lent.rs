@@ -1,21 +1,22 @@
 //! Data that rows of other segments refer to, restored where they lie.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::row::Row;
-use capstan_disk_agent::restore::{FileWorker, Piece};
+use capstan_engine::frames::FramePort;
 use capstan_engine::meter::Stage;
 use capstan_format::id::StreamId;
 use capstan_media_agent::serve::GAP;
 use capstan_media_agent::serve::in_order::SegmentFrames;
+use capstan_port::disk::restore::{Fed, Placed};
 
 use super::Restore;
 use super::TreeKeys;
-use super::feed::Feed;
+use super::feed::{Feed, NoFrames};
 use crate::error::Result;
 use crate::kinds::restore::tree::referred::{Home, Lent, RowsAt, Stretch, stretches};
 use crate::reading::serving::lack_of;
-use crate::report::outcome::of_outcome;
 
 impl Feed<'_> {
     /// Restores what other segments' rows refer to in a segment.
@@ -43,6 +44,12 @@ impl Feed<'_> {
             let mut frames = of
                 .zip(opened.as_ref().ok())
                 .map(|(of, opened)| SegmentFrames::new(r.view, (segment, opened), of, replicas));
+            let mut none = NoFrames;
+            let has_frames = frames.is_some();
+            let frames: &mut dyn FramePort = match &mut frames {
+                Some(frames) => frames,
+                None => &mut none,
+            };
             worker.begin_stream();
             let mut places = match first.take() {
                 Some(first) => first,
@@ -54,20 +61,24 @@ impl Feed<'_> {
                         return Ok(());
                     }
                     let Some(row) = r.row_of((segment, *stream), *at, &mut rows)? else { continue };
-                    worker.mark(Stage::Cell);
-                    let path = row.entry.path();
-                    match (&mut frames, &why) {
-                        (Some(frames), _) => {
-                            r.feed_referring(worker, &row, (segment, *stream), frames)?;
+                    match &why {
+                        _ if has_frames => {
+                            r.feed_referring(row, (segment, *stream), &mut worker.rows);
                         }
-                        (None, Some(why)) => {
-                            r.files.not_had(&r.name_of(&path), row.entry.size, why);
+                        Some(why) => {
+                            let (name, size) = (r.name_of(row.entry.path()), row.entry.size);
+                            worker.rows.push(Fed::NotHad(name, size, why.clone()));
                         }
-                        (None, None) => r.files.lost(&r.name_of(&path), GAP),
+                        None => {
+                            let name = r.name_of(row.entry.path());
+                            worker.rows.push(Fed::Lost(name, Cow::Borrowed(GAP)));
+                        }
                     }
+                    worker.push(frames)?;
                 }
                 places = r.places_in(segment, *stream, Some(last), &mut rows)?;
             }
+            worker.push_all(frames)?;
         }
         Ok(())
     }
@@ -75,39 +86,27 @@ impl Feed<'_> {
 
 impl Restore<'_> {
     /// Passes on what a row refers to in a stream's part of a segment.
-    fn feed_referring(
-        &self,
-        worker: &mut FileWorker<'_>,
-        row: &Row,
-        of: (u32, StreamId),
-        frames: &mut SegmentFrames<'_>,
-    ) -> Result<()> {
-        let path = row.entry.path();
-        let Some(shown) = self.place_of(&path) else { return Ok(()) };
-        let Some(to) = self.stripped(&shown) else { return Ok(()) };
-        let file = self.file_row(row, (&path, &shown, to));
+    fn feed_referring(&self, row: Row, of: (u32, StreamId), rows: &mut Vec<Fed>) {
+        let Some(name) = self.name(row.entry.path()) else { return };
         let is_here = self.home(&row.entry) == Home::There(of.0, of.1);
-        match self.files.is_in_parts(&path) {
-            true => worker.parts(&file.name, &self.pieces_in(row, of), frames)?,
-            false if is_here => worker.file(&file, frames, true)?,
-            false => return Ok(()),
+        let found = if is_here { self.found_of(&row, &name) } else { None };
+        match self.in_parts.contains(&name.stored) {
+            true => rows.push(Fed::Parts(name, self.pieces_in(&row, of))),
+            false if is_here => {
+                rows.push(Fed::File { row: self.file_row(row, name), is_lent: true });
+            }
+            false => return,
         }
-        if is_here
-            && let Some((code, text)) =
-                self.overview.outcome(&path, row.ordinal).and_then(of_outcome)
-        {
-            self.files.found(&file.name, code, text);
-        }
-        Ok(())
+        rows.extend(found);
     }
 
     /// What a stream's part of a segment has of a file, in its order.
-    fn pieces_in(&self, row: &Row, (segment, stream): (u32, StreamId)) -> Vec<Piece> {
-        let mut here: Vec<Piece> = Vec::new();
+    fn pieces_in(&self, row: &Row, (segment, stream): (u32, StreamId)) -> Vec<Placed> {
+        let mut here: Vec<Placed> = Vec::new();
         stretches(&self.spans, &row.entry, &mut |of| {
             if (of.segment, of.stream) == (Some(segment), stream) {
                 let Stretch { offset, at, len, .. } = of;
-                here.push(Piece { offset, stream, at, len, is_in_order: true });
+                here.push(Placed { offset, stream, at, len, is_in_order: true });
             }
         });
         here.sort_by_key(|of| of.at);

@@ -1,9 +1,9 @@
 //! What of a version does not come: what the disk agent says of it, and what it costs besides.
 
-use capstan_disk_agent::restore::{RestoreListener, TargetFull};
 use capstan_engine::message::Code;
 use capstan_format::entry::Kind;
 use capstan_format::id::{MediumId, StreamId};
+use capstan_port::disk::restore::{Name, RestoreListener, TargetFull};
 use parking_lot::Mutex;
 
 use crate::error::{CellError, Result};
@@ -49,7 +49,11 @@ impl From<TargetFull> for CellError {
 
 impl Restore<'_> {
     /// Names what the ranges that could not be read cost, as a verification does, as far as that is not said yet.
-    pub(in crate::kinds::restore) fn say_lost(&self) -> Result<()> {
+    /// Calls with each such file, and why.
+    pub(in crate::kinds::restore) fn say_lost(
+        &self,
+        each: &mut dyn FnMut(Name, &'static str) -> Result<()>,
+    ) -> Result<()> {
         let lost = std::mem::take(&mut *self.heard.lost.lock());
         if lost.is_empty() {
             return Ok(());
@@ -57,15 +61,13 @@ impl Restore<'_> {
         self.scope.rows(self.view, &mut |stream, row| {
             let path = row.entry.path();
             let counts = row.entry.kind.is_inode() || row.entry.kind == Kind::Part;
-            let asked = self.wants(&path) || self.instead.contains_key(&path);
             if counts
-                && asked
+                && self.has_place(&path)
                 && !row.entry.link
                 && self.live(stream, &row, &path)
                 && lost.costs(&row.entry, stream.stream, row.start)
-                && !self.files.is_left(&path)
             {
-                self.files.lost(&self.name_of(&path), "some of its data are damaged");
+                each(self.name_of(path), "some of its data are damaged")?;
             }
             Ok(())
         })

@@ -10,19 +10,17 @@ pub(super) mod route;
 mod run;
 mod slice;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
-use capstan_disk_agent::restore::{FileRow, Files, Named};
 use capstan_engine::meter::Meters;
 use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Kind, OutcomeCode};
 use capstan_format::keys::Purpose;
 use capstan_media_agent::serve::spans::Spans;
-use capstan_stream::contents::ContentsKeys;
+use capstan_port::disk::restore::{FileRow, Name};
 
-use self::finish::Live;
 use self::losses::Heard;
 pub(crate) use self::prepare::is_in_parts;
 use self::referred::Referred;
@@ -34,12 +32,22 @@ use crate::kinds::restore::wanted::chosen::Chosen;
 use crate::kinds::restore::wanted::sample_arc::SampleArc;
 use crate::kinds::restore::wanted::scope::Scope;
 use crate::observe::Stop;
-use crate::reading::contents::contents_keys;
 use crate::reading::version::VersionView;
 use crate::request::{RestoreRequest, RestoreTo};
 
+/// So many rows are pushed to the disk agent at a time.
+const ROWS: usize = 64;
+
+/// A live row that is wanted, or a directory that leads to one.
+pub(in crate::kinds::restore) struct Live {
+    pub row: Row,
+    pub name: Name,
+    /// Only what this restore made: a directory that leads to what is asked for, in place.
+    pub if_made: bool,
+}
+
 /// Takes a live row.
-type EachLive<'f> = dyn FnMut(Live<'_>) -> Result<()> + 'f;
+type EachLive<'f> = dyn FnMut(Live) -> Result<()> + 'f;
 
 /// Why a file's data may be on no medium at hand.
 pub(crate) const NOT_THERE: &str = "its data are not all on the media at hand: the session did not get that far, or a \
@@ -67,8 +75,9 @@ pub(in crate::kinds::restore) struct Restore<'a> {
     /// By first names that are not restored, or have something else that is kept: the first of their further names, which gets the
     /// contents.
     pub instead: HashMap<Vec<u8>, Vec<u8>>,
-    /// The files at the disk agent, and what it says of them.
-    pub files: Files<'a>,
+    /// Files that are written in parts, by their paths in the backup.
+    pub in_parts: HashSet<Vec<u8>>,
+    /// What the disk agent says.
     pub heard: &'a Heard<'a>,
     pub meters: &'a Meters,
     pub stop: &'a Stop,
@@ -108,36 +117,50 @@ impl Restore<'_> {
     }
 
     /// The names of a file that is not passed on as a row.
-    pub(in crate::kinds::restore) fn name_of<'p>(&'p self, path: &'p [u8]) -> Named<'p> {
-        let shown = self.instead.get(path).map(Vec::as_slice);
-        Named { stored: path, shown: shown.unwrap_or(path), to: b"" }
+    pub(in crate::kinds::restore) fn name_of(&self, stored: Vec<u8>) -> Name {
+        let shown = self.instead.get(&stored).cloned();
+        let stripped = shown.as_ref().unwrap_or(&stored).len();
+        Name { stored, shown, stripped }
     }
 
-    /// A row as the disk agent gets it: `stored` is its path in the backup, `shown` that under which it is restored, `to` where.
-    pub(in crate::kinds::restore) fn file_row<'r>(
-        &self,
-        row: &'r Row,
-        (stored, shown, to): (&'r [u8], &'r [u8], &'r [u8]),
-    ) -> FileRow<'r> {
-        let mut outcomes = self.overview.outcomes(stored, row.ordinal);
-        FileRow {
-            name: Named { stored, shown, to },
-            entry: &row.entry,
-            user: row.user.as_deref(),
-            group: row.group.as_deref(),
-            acl: row.acl.as_deref(),
-            stream: row.ordinal.stream,
-            start: row.start,
-            believed_len: self.overview.believed_len(row),
-            is_unreadable: outcomes.any(|o| o.code == OutcomeCode::Unreadable),
-            contents_time: self.overview.carried_mtime(row.ordinal),
+    /// The names of a file that is restored under one of these paths in the backup; nothing if all components are stripped.
+    fn named(&self, stored: Vec<u8>, shown: Option<Vec<u8>>) -> Option<Name> {
+        let path = shown.as_deref().unwrap_or(&stored);
+        let stripped = path.len() - self.stripped(path)?.len();
+        Some(Name { stored, shown, stripped })
+    }
+
+    /// The names of a file, if it is restored.
+    pub(in crate::kinds::restore) fn name(&self, stored: Vec<u8>) -> Option<Name> {
+        match self.instead.get(&stored).cloned() {
+            None if !self.wants(&stored) => None,
+            shown => self.named(stored, shown),
         }
     }
 
-    /// Under which stored name a file is restored, if it is.
-    pub(in crate::kinds::restore) fn place_of(&self, path: &[u8]) -> Option<Vec<u8>> {
-        let itself = || self.wants(path).then(|| path.to_vec());
-        self.instead.get(path).cloned().or_else(itself)
+    /// Whether a file is restored, under its own name or another.
+    pub(in crate::kinds::restore) fn has_place(&self, stored: &[u8]) -> bool {
+        self.instead.contains_key(stored) || self.wants(stored)
+    }
+
+    /// A row as the disk agent gets it.
+    pub(in crate::kinds::restore) fn file_row(&self, row: Row, name: Name) -> FileRow {
+        let is_unreadable = self
+            .overview
+            .outcomes(&name.stored, row.ordinal)
+            .any(|o| o.code == OutcomeCode::Unreadable);
+        FileRow {
+            believed_len: self.overview.believed_len(&row),
+            is_unreadable,
+            contents_time: self.overview.carried_mtime(row.ordinal),
+            name,
+            entry: row.entry,
+            user: row.user,
+            group: row.group,
+            acl: row.acl,
+            stream: row.ordinal.stream,
+            start: row.start,
+        }
     }
 
     /// Calls with each live row that is wanted, or leads to one.
@@ -152,19 +175,13 @@ impl Restore<'_> {
             let is_wanted = self.wants_that(&stored, is_dir);
             // An ancestor of what is asked for is made on the way and gets its metadata; in place where this restore made it.
             let leads = || is_dir && self.chosen.leads(&stored);
-            let shown = match self.instead.get(&stored) {
-                Some(link) => link.clone(),
-                None if is_wanted || leads() => stored.clone(),
-                None => return Ok(()),
-            };
-            if self.live(stream, &row, &stored)
-                && let Some(to) = self.stripped(&shown)
-            {
-                let in_place = matches!(self.request.to, RestoreTo::InPlace);
-                let if_made = !is_wanted && is_dir && in_place;
-                each(Live { row: &row, stored: &stored, shown: &shown, to, if_made })?;
+            let shown = self.instead.get(&stored).cloned();
+            if shown.is_none() && !is_wanted && !leads() || !self.live(stream, &row, &stored) {
+                return Ok(());
             }
-            Ok(())
+            let Some(name) = self.named(stored, shown) else { return Ok(()) };
+            let in_place = matches!(self.request.to, RestoreTo::InPlace);
+            each(Live { row, name, if_made: !is_wanted && is_dir && in_place })
         })
     }
 }
@@ -173,11 +190,7 @@ impl Restore<'_> {
 #[derive(Clone, Copy)]
 pub(in crate::kinds::restore) struct TreeKeys<'a>(&'a VersionView<'a>);
 
-impl<'a> TreeKeys<'a> {
-    fn of_contents(self) -> Box<ContentsKeys<'a>> {
-        contents_keys(&self.0.keys)
-    }
-
+impl TreeKeys<'_> {
     /// An error if a stream's key does not serve: that ends the restore, and is no fault of its files.
     fn check(self, stream: &StreamContents) -> Result<()> {
         let label = stream.label.as_ref().map(|l| &l.session);

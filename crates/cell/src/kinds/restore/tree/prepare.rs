@@ -1,15 +1,17 @@
 //! Before the work: which files there are, which are written in parts, and what stands in for links.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::HashSet;
 
 use capstan_catalog::row::Row;
-use capstan_disk_agent::target::{Found, Target, Worker};
 use capstan_format::catalog::StreamContents;
-use capstan_format::entry::{Entry, Extent, ExtentKind, Kind, split};
+use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
+use capstan_port::disk::restore::{LinkAsked, RestoreRun, ToPrepare};
+use capstan_wire::restore::Overwrite;
 
 use crate::error::Result;
 use crate::kinds::restore::tree::referred::{Home, Referred};
-use crate::kinds::restore::tree::{NOT_THERE, Restore};
+use crate::kinds::restore::tree::{NOT_THERE, ROWS, Restore};
 use crate::kinds::restore::wanted::scope::{Scope, Wanted};
 
 /// What is wanted of a row whose path is near what is asked for, or not.
@@ -30,51 +32,16 @@ pub(crate) fn is_in_parts(row: &Row, stream: &StreamContents) -> bool {
     e.kind == Kind::File && !e.link && (cut || parts)
 }
 
-/// First names that have something else which the policy keeps: a further name has the contents then.
-struct KeptFirsts<'t> {
-    target: &'t Target,
-    worker: Worker<'t>,
-    /// By first names: the further name that gets the contents or has them, and whether it has them.
-    instead: HashMap<Vec<u8>, (Vec<u8>, bool)>,
-}
-
-impl<'t> KeptFirsts<'t> {
-    fn of(target: &'t Target) -> Self {
-        Self { target, worker: target.worker(), instead: HashMap::new() }
-    }
-
-    /// Takes a further name, with the places of the first one and of itself.
-    fn take(&mut self, link: &Entry, first: &[u8], to: &[u8]) {
-        let known = self.instead.get(&link.target);
-        if !self.target.may_keep_others() || known.is_some_and(|(_, has_it)| *has_it) {
-            return;
-        }
-        let (dir, name) = split(first);
-        if self.worker.found(link, dir, name) != Found::Other {
-            return;
-        }
-        let (dir, name) = split(to);
-        let has_it = match self.worker.found(link, dir, name) {
-            Found::Other => return,
-            Found::Free if known.is_some() => return,
-            found => found == Found::Like,
-        };
-        self.instead.insert(link.target.clone(), (link.path(), has_it));
-    }
-
-    /// The further names, by the first ones, which are counted as kept.
-    fn instead(self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
-        self.instead.iter().for_each(|_| self.target.tally().kept());
-        self.instead.into_iter().map(|(first, (link, _))| (first, link))
-    }
-}
-
 impl Restore<'_> {
     /// Finds the files that are written in parts, and what stands in for links. Returns files and bytes to restore.
-    pub(in crate::kinds::restore) fn prepare(&mut self) -> Result<(u64, u64)> {
+    pub(in crate::kinds::restore) fn prepare(
+        &mut self,
+        agent: &mut dyn RestoreRun,
+    ) -> Result<(u64, u64)> {
+        let may_keep = matches!(self.request.overwrite, Overwrite::Never | Overwrite::IfNewer);
+        let mut rows: Vec<ToPrepare> = Vec::new();
         let mut in_parts: Vec<Row> = Vec::new();
         let mut links: Vec<Entry> = Vec::new();
-        let mut kept_firsts = KeptFirsts::of(self.files.target());
         let mut referred = Referred::default();
         let (mut files, mut bytes) = (0, 0_u64);
         let strip = self.request.strip > 0;
@@ -94,7 +61,7 @@ impl Restore<'_> {
                 let unkept = self.overview.is_unkept(stream.stream, &row)
                     && !self.overview.is_replaced(&path, row.ordinal);
                 if wanted && unkept {
-                    self.files.lost(&self.name_of(&path), NOT_THERE);
+                    rows.push(ToPrepare::Lost(self.name_of(path), Cow::Borrowed(NOT_THERE)));
                 }
                 return Ok(kept.without_data());
             }
@@ -105,12 +72,14 @@ impl Restore<'_> {
                 bytes = bytes.saturating_add(len);
             }
             if wanted && e.link {
-                self.files.ask_first(&e.target);
-                if self.wants(&e.target)
+                rows.push(ToPrepare::First(e.target.clone()));
+                if may_keep
+                    && self.wants(&e.target)
                     && let (Some(first), Some(to)) =
                         (self.stripped(&e.target), self.stripped(&path))
                 {
-                    kept_firsts.take(e, first, to);
+                    let (first_to, to) = (first.to_vec(), to.to_vec());
+                    rows.push(ToPrepare::Link(LinkAsked { link: e.clone(), first_to, to }));
                 }
             }
             if kept != Wanted::Nothing {
@@ -124,8 +93,12 @@ impl Restore<'_> {
             if is_parted {
                 in_parts.push(row);
             }
+            if rows.len() >= ROWS {
+                agent.prepare(&mut rows);
+            }
             Ok(kept)
         })?;
+        agent.prepare(&mut rows);
         self.scope = scope;
         if !links.is_empty() && (self.chosen.is_narrow() || self.arc.is_some()) {
             let targets = links.iter().map(|link| link.target.clone()).collect();
@@ -136,8 +109,8 @@ impl Restore<'_> {
             let path = link.path();
             self.instead.entry(link.target).or_insert(path);
         }
-        self.instead.extend(kept_firsts.instead());
-        self.expect_parts(in_parts);
+        self.instead.extend(agent.kept_firsts());
+        self.expect_parts(in_parts, agent);
         Ok((files, bytes))
     }
 
@@ -172,19 +145,19 @@ impl Restore<'_> {
     }
 
     /// Has files made that are written in parts, each by its row.
-    fn expect_parts(&mut self, in_parts: Vec<Row>) {
+    fn expect_parts(&mut self, in_parts: Vec<Row>, agent: &mut dyn RestoreRun) {
         let is_stored = |x: &&Extent| x.kind != ExtentKind::Hole;
+        let mut rows = Vec::new();
         for row in in_parts {
             let e = &row.entry;
             let bytes = match e.extents.as_slice() {
                 [] => e.size,
                 all => all.iter().filter(is_stored).fold(0, |sum, x| x.len.saturating_add(sum)),
             };
-            let stored = e.path();
-            let Some(shown) = self.place_of(&stored) else { continue };
-            let Some(to) = self.stripped(&shown).map(<[u8]>::to_vec) else { continue };
-            let file = self.file_row(&row, (&stored, &shown, &to));
-            self.files.expect_parts(&file, bytes);
+            let Some(name) = self.name(e.path()) else { continue };
+            self.in_parts.insert(name.stored.clone());
+            rows.push(ToPrepare::InParts(Box::new(self.file_row(row, name)), bytes));
         }
+        agent.prepare(&mut rows);
     }
 }

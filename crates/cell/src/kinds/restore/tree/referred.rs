@@ -8,12 +8,12 @@ use std::collections::{BinaryHeap, HashMap};
 use capstan_catalog::batch::BatchOpener;
 use capstan_catalog::row::{Row, batch_of, row_number};
 use capstan_catalog::sparse::Batches;
-use capstan_disk_agent::restore::Piece;
 use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::id::StreamId;
 use capstan_media_agent::serve::Opened;
 use capstan_media_agent::serve::spans::Spans;
+use capstan_port::disk::restore::Placed;
 use parking_lot::Mutex;
 
 use super::Restore;
@@ -157,12 +157,12 @@ impl Restore<'_> {
     }
 
     /// What of a row is read when it is its own turn although it lies elsewhere: what is on no tape, and what nobody has.
-    pub(in crate::kinds::restore) fn read_with_row(&self, entry: &Entry) -> Vec<Piece> {
+    pub(in crate::kinds::restore) fn read_with_row(&self, entry: &Entry) -> Vec<Placed> {
         let mut read = Vec::new();
         stretches(&self.spans, entry, &mut |of| {
             if of.segment.is_none_or(|segment| !self.is_on_tape(segment)) {
                 let Stretch { offset, stream, at, len, .. } = of;
-                read.push(Piece { offset, stream, at, len, is_in_order: false });
+                read.push(Placed { offset, stream, at, len, is_in_order: false });
             }
         });
         read
@@ -284,7 +284,7 @@ impl Restore<'_> {
         e.kind == Kind::File
             && !e.link
             && !self.overview.is_replaced(&path, row.ordinal)
-            && self.place_of(&path).is_some()
+            && self.has_place(&path)
     }
 }
 

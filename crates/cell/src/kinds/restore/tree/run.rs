@@ -7,6 +7,7 @@ use capstan_engine::meter::{Lap, Stage};
 use capstan_engine::threads;
 use capstan_format::id::StreamId;
 use capstan_medium::tape::WINDOW as TAPE_WINDOW;
+use capstan_port::disk::restore::{Ending, RestoreRun};
 use parking_lot::Mutex;
 
 use crate::error::{CellError, Result};
@@ -27,18 +28,24 @@ pub(in crate::kinds::restore) enum Job {
 }
 
 impl Restore<'_> {
-    pub(in crate::kinds::restore) fn run(&self, workers: usize) -> Result<()> {
-        let done = self.run_groups(workers);
+    pub(in crate::kinds::restore) fn run(
+        &self,
+        agent: &dyn RestoreRun,
+        workers: usize,
+    ) -> Result<()> {
+        let done = self.run_groups(agent, workers);
         // Also where it was stopped: what was not finished is not whole.
-        if done.is_err() || self.stop.0.load(Relaxed) {
-            self.files.date_unfinished();
-        }
-        let withdrawn = self.files.target().worker().withdraw_rest();
+        let how = match &done {
+            Err(_) => Ending::Failed,
+            Ok(()) if self.stop.0.load(Relaxed) => Ending::Stopped,
+            Ok(()) => Ending::Done,
+        };
+        let ended = agent.end(how);
         done?;
-        Ok(withdrawn.or_else(|e| self.files.target_error(b"", &e))?)
+        Ok(ended?)
     }
 
-    pub(in crate::kinds::restore) fn run_groups(&self, workers: usize) -> Result<()> {
+    fn run_groups(&self, agent: &dyn RestoreRun, workers: usize) -> Result<()> {
         // A slice has what all streams saved at about the same time, so that two workers seldom meet in a directory.
         let mut groups = self.groups()?;
         while !groups.is_empty() {
@@ -47,7 +54,7 @@ impl Restore<'_> {
                 self.turn.inspect(|turn| turn.leave());
                 let slices = segments.into_iter().flat_map(|i| self.slices(i));
                 let jobs: Vec<Job> = slices.map(Job::Own).collect();
-                self.run_jobs(workers, &jobs)?;
+                self.run_jobs(agent, workers, &jobs)?;
                 continue;
             };
             let station = self.station(tape)?;
@@ -68,7 +75,7 @@ impl Restore<'_> {
                 // Where all begin is known before the first one reads.
                 self.expect(&jobs)?;
                 self.turn.inspect(|turn| turn.begin(station, number));
-                self.run_jobs(workers.max(streams), &jobs)?;
+                self.run_jobs(agent, workers.max(streams), &jobs)?;
             }
             if self.turn.is_none_or(|turn| turn.is_last_on(station)) {
                 self.view.cell.done_reading(tape);
@@ -76,7 +83,7 @@ impl Restore<'_> {
         }
         self.turn.inspect(|turn| turn.leave());
         if !self.stop.0.load(Relaxed) {
-            self.finish()?;
+            self.finish(agent)?;
         }
         Ok(())
     }
@@ -153,14 +160,14 @@ impl Restore<'_> {
         Ok(())
     }
 
-    pub(in crate::kinds::restore) fn run_jobs(&self, workers: usize, jobs: &[Job]) -> Result<()> {
+    fn run_jobs(&self, agent: &dyn RestoreRun, workers: usize, jobs: &[Job]) -> Result<()> {
         let next = AtomicUsize::new(0);
         let failed: Mutex<Option<CellError>> = Mutex::new(None);
         std::thread::scope(|scope| {
             for _ in 0..workers {
                 // All take from one list: where there is no thread, this one does the work of all.
                 threads::beside(scope, "restore", || {
-                    let mut feed = Feed::new(self);
+                    let mut feed = Feed::new(self, agent);
                     while let Some(job) = jobs.get(next.fetch_add(1, Relaxed)) {
                         if self.stop.0.load(Relaxed) || failed.lock().is_some() {
                             return;

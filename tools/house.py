@@ -2,7 +2,8 @@
 """The order of the house: what of it can be counted.
 
     tools/house.py            a table of all crates
-    tools/house.py --check    ends with 1 where modules form a circle that is not listed below, or a list says too much
+    tools/house.py --check    ends with 1 where modules form a circle that is not listed below, a crate depends on what it must not,
+                              or a list says too much
     tools/house.py --circles  the uses that make each circle
     tools/house.py --picture  puts the picture of the crates into docs/architecture.md; --check holds it against the crates
 
@@ -19,6 +20,13 @@ from collections import defaultdict
 
 # Circles that may be: `crate folder`, and how many modules are in circles. There are none, and none come in.
 LEFT = {}
+
+# What a crate must not depend on, also by way of others: who decides knows nothing of who moves data. Tests may.
+FORBIDDEN = {
+    "cell": {"disk-agent"},
+    "catalog": {"devices", "disk-agent", "media-agent", "stream"},
+    "disk-agent": {"cell", "catalog", "devices", "idb", "media-agent"},
+}
 
 ENTRIES_MAX = 14
 LINES_MAX = 500
@@ -162,8 +170,8 @@ ARCHITECTURE = os.path.join(ROOT, "docs", "architecture.md")
 BEGIN, END = "<!-- tools/house.py --picture -->\n", "<!-- end of the picture -->\n"
 
 
-def picture():
-    """Which crate uses which, the highest first. What a crate has by way of another one is left out."""
+def used_crates():
+    """Which crates each crate names."""
     command = ["cargo", "metadata", "--no-deps", "--format-version", "1", "--offline"]
     packages = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)["packages"]
     short = lambda name: name.removeprefix("capstan-")
@@ -172,9 +180,18 @@ def picture():
         if "crates" in package["manifest_path"].split(os.sep):
             own = [d["name"] for d in package["dependencies"] if d["kind"] is None and d["name"].startswith("capstan")]
             uses[short(package["name"])] = {short(name) for name in own}
+    return uses
 
-    def all_of(name):
-        return set().union(*[{other} | all_of(other) for other in uses[name]])
+
+def all_used(uses, name):
+    """What a crate uses, also by way of others."""
+    return set().union(*[{other} | all_used(uses, other) for other in uses[name]])
+
+
+def picture():
+    """Which crate uses which, the highest first. What a crate has by way of another one is left out."""
+    uses = used_crates()
+    all_of = lambda name: all_used(uses, name)
 
     def height(name):
         return 1 + max([height(other) for other in uses[name]], default=0)
@@ -211,6 +228,11 @@ def main():
         return
     if "--check" in sys.argv and shown != picture():
         wrong.append("docs/architecture.md: its picture of the crates is out of date: tools/house.py --picture")
+    if "--check" in sys.argv:
+        uses = used_crates()
+        for name, others in FORBIDDEN.items():
+            for other in sorted(others & all_used(uses, name)):
+                wrong.append(f"{name}: it depends on {other}, which is behind a port")
     crates = sorted(os.listdir(os.path.join(ROOT, "crates")))
     for name in crates:
         src = os.path.join(ROOT, "crates", name, "src")

@@ -9,6 +9,7 @@ use capstan_engine::ladder::Ladder;
 use capstan_engine::message::Listener;
 use capstan_mounts::MountTables;
 use capstan_port::disk::DiskAgent;
+use capstan_port::disk::archive::{ArchiveRefused, OpenArchive};
 use capstan_port::disk::backup::{JobError, ReadyBackup};
 use capstan_port::disk::check::{
     CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven, ScratchError,
@@ -17,7 +18,7 @@ use capstan_port::disk::restore::{RestoreTarget, TargetRefused};
 use capstan_wire::backup::{BackupJob, Trees};
 use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
 use capstan_wire::probe::{Probe, Work};
-use capstan_wire::restore::TargetSpec;
+use capstan_wire::restore::{ArchiveSpec, TargetSpec};
 use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound, UsedAsked};
 
 use crate::backup::job::{ReadyJob, probe_trees};
@@ -27,6 +28,7 @@ use crate::check::proof::prove;
 use crate::check::scratch;
 use crate::linux::mount_table::HostMounts;
 use crate::linux::used::used;
+use crate::restore::archive;
 use crate::restore::open::OpenTarget;
 
 /// The disk agent of this host.
@@ -93,6 +95,14 @@ impl DiskAgent for LocalDiskAgent {
     ) -> Result<Option<Box<dyn RestoreTarget>>, TargetRefused> {
         let target = OpenTarget::of(spec)?;
         Ok(target.map(|target| Box::new(target) as Box<dyn RestoreTarget>))
+    }
+
+    fn open_archive<'a>(
+        &self,
+        spec: &ArchiveSpec,
+        stop: &'a AtomicBool,
+    ) -> Result<Box<dyn OpenArchive<'a> + 'a>, ArchiveRefused> {
+        Ok(Box::new(archive::Opened::of(spec, stop)?))
     }
 
     fn make_scratch(&self, asked: &ScratchAsked) -> Result<Vec<u8>, ScratchError> {

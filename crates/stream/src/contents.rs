@@ -41,6 +41,32 @@ pub enum Bytes<'b> {
     Lacking(u64, Lack),
 }
 
+/// Some of what a stream has.
+#[derive(Debug)]
+pub enum Chunk<'b> {
+    /// These bytes.
+    Bytes(&'b [u8]),
+    /// So many zeros.
+    Zeros(u64),
+}
+
+impl Chunk<'_> {
+    /// Calls with its bytes, a buffer at a time: whoever may be stopped asks there.
+    pub fn each<E>(self, each: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        const ZEROS: [u8; 16 << 10] = [0; 16 << 10];
+        let mut left = match self {
+            Self::Bytes(bytes) => return each(bytes),
+            Self::Zeros(n) => n,
+        };
+        while left > 0 {
+            let n = left.min(ZEROS.len() as u64);
+            each(&ZEROS[..n as usize])?;
+            left -= n;
+        }
+        Ok(())
+    }
+}
+
 /// Reads streams by their logical bytes. The last frame of each of the streams that were read last is kept.
 pub struct Contents<'k> {
     keys: Box<ContentsKeys<'k>>,
@@ -143,6 +169,32 @@ impl<'k> Contents<'k> {
                 }
             }
         }
+    }
+
+    /// Calls with `len` bytes of a stream from its logical byte `logical` on.
+    pub fn each<E: From<Lack>>(
+        &mut self,
+        port: &mut dyn FramePort,
+        (stream, logical, len): (StreamId, u64, u64),
+        lap: &mut Lap,
+        each: &mut dyn FnMut(Chunk<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (mut at, end) = (logical, logical.saturating_add(len));
+        while at < end {
+            lap.split();
+            at += match self.get(port, stream, at, end - at, lap) {
+                Bytes::Data(bytes) => {
+                    each(Chunk::Bytes(bytes))?;
+                    bytes.len() as u64
+                }
+                Bytes::Zeros(n) => {
+                    each(Chunk::Zeros(n))?;
+                    n
+                }
+                Bytes::Lacking(_, why) => return Err(why.into()),
+            };
+        }
+        Ok(())
     }
 
     /// Has the frame opened that has the stream's byte `at`.

@@ -39,6 +39,28 @@ pub struct TargetSpec {
     pub killed: Vec<SessionId>,
 }
 
+/// An archive that a restore writes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArchiveSpec {
+    /// The file; empty for the standard output of the disk agent.
+    #[serde(with = "as_text")]
+    pub file: Vec<u8>,
+    /// Owners by number, even where the backup has their names.
+    pub numeric_ids: bool,
+    /// Where parts of files wait that go on on another tape; in memory, where that is not said.
+    pub spool: Option<SpoolSpec>,
+}
+
+/// A file without a name in which something waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpoolSpec {
+    /// In which directory.
+    #[serde(with = "as_text")]
+    pub directory: Vec<u8>,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
 /// What a restore did so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

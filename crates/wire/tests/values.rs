@@ -13,7 +13,9 @@ use capstan_wire::compression::Compression;
 use capstan_wire::foreseen::{Fate, Foreseen};
 use capstan_wire::keys::{SecretKey, SessionKey};
 use capstan_wire::probe::{Probe, Work};
-use capstan_wire::restore::{LeftAlone, Overwrite, RestoreCounts, RestoreDone, TargetSpec};
+use capstan_wire::restore::{
+    ArchiveSpec, LeftAlone, Overwrite, RestoreCounts, RestoreDone, SpoolSpec, TargetSpec,
+};
 use capstan_wire::source::{Named, PathsAsked, RootLink, RootsAsked, RootsFound, Used, UsedAsked};
 use capstan_wire::{decode, encode};
 use proptest::prelude::*;
@@ -142,6 +144,11 @@ fn target_spec() -> TargetSpec {
     }
 }
 
+fn archive_spec() -> ArchiveSpec {
+    let spool = SpoolSpec { directory: b"/var/tmp".to_vec(), bytes: 1 << 30 };
+    ArchiveSpec { file: b"/srv/x.tar".to_vec(), numeric_ids: true, spool: Some(spool) }
+}
+
 fn restore_counts() -> RestoreCounts {
     RestoreCounts { files: 7, dirs: 2, bytes: 1 << 40, lost: 1, bytes_read: 1 << 39 }
 }
@@ -170,4 +177,5 @@ values! {
     where_a_restore_writes: TargetSpec = target_spec(), "target_spec.json";
     what_a_restore_did: RestoreCounts = restore_counts(), "restore_counts.json";
     what_came_of_a_restore: RestoreDone = restore_done(), "restore_done.json";
+    what_an_archive_is_written_to: ArchiveSpec = archive_spec(), "archive_spec.json";
 }

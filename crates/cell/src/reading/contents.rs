@@ -5,57 +5,24 @@ use std::collections::HashMap;
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::row::Row;
 use capstan_catalog::version::Overview;
-use capstan_engine::meter::{Lap, Meters};
+use capstan_engine::frames::Lack;
+use capstan_engine::meter::Lap;
 use capstan_format::entry::{ExtentKind, Kind};
 use capstan_format::id::StreamId;
 use capstan_format::keys::Purpose;
 use capstan_media_agent::serve::anywhere::AnyFrames;
 use capstan_media_agent::serve::gap;
+use capstan_port::disk::archive::Planned;
 use capstan_port::disk::contents::Piece;
-use capstan_stream::contents::{Bytes, Contents, ContentsKeys};
+use capstan_stream::contents::{Chunk, Contents, ContentsKeys};
 use capstan_wire::keys::{SecretKey, SessionKey};
 
-use crate::error::{CellError, Damage, Result};
+use crate::error::{Damage, Result};
 use crate::reading::away::data::AwayData;
 use crate::reading::version::VersionView;
 
 /// Streams of which a frame is kept.
 const STREAMS: usize = 8;
-
-/// Some of a file's contents.
-pub(crate) enum Chunk<'b> {
-    /// These bytes.
-    Bytes(&'b [u8]),
-    /// So many zeros.
-    Zeros(u64),
-}
-
-impl Chunk<'_> {
-    /// Calls with its bytes, a buffer at a time: whoever may be stopped asks there.
-    pub fn each(self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        const ZEROS: [u8; 16 << 10] = [0; 16 << 10];
-        let mut left = match self {
-            Self::Bytes(bytes) => return each(bytes),
-            Self::Zeros(n) => n,
-        };
-        while left > 0 {
-            let n = left.min(ZEROS.len() as u64);
-            each(&ZEROS[..n as usize])?;
-            left -= n;
-        }
-        Ok(())
-    }
-}
-
-/// What can be had of a file.
-pub(crate) struct Plan {
-    /// Its bytes; what is between them are zeros.
-    pub pieces: Vec<Piece>,
-    /// Its length, as far as it is believed.
-    pub len: u64,
-    /// Why some of it is lost, if it is.
-    pub lost: Option<CellError>,
-}
 
 /// Where contents of a version's files lie, by their rows.
 pub(crate) struct FilePieces {
@@ -170,28 +137,18 @@ impl<'a> FileContents<'a> {
         Ok(Self { pieces, frames, away, contents, lap: Lap::start() })
     }
 
-    /// Has what reading takes counted there.
-    pub fn metered(self, meters: &'a Meters) -> Self {
-        Self { contents: self.contents.metered(meters), ..self }
-    }
-
-    /// Stored bytes read so far.
-    pub fn bytes_read(&self) -> u64 {
-        self.contents.bytes_read
-    }
-
     /// Where the bytes of a file are, ascending.
     pub fn pieces(&self, row: &Row) -> Result<Vec<Piece>> {
         self.pieces.pieces(row)
     }
 
     /// What frames can give of the file: nothing that is only claimed. An error where some of it lies on media that are away only.
-    pub fn plan(&mut self, row: &Row, overview: &Overview) -> Result<Plan> {
-        let (mut pieces, mut lost): (Vec<Piece>, Option<CellError>) = (Vec::new(), None);
+    pub fn plan(&mut self, row: &Row, overview: &Overview) -> Result<Planned> {
+        let (mut pieces, mut lost): (Vec<Piece>, Option<Lack>) = (Vec::new(), None);
         let size = overview.cut_at(row).unwrap_or(row.entry.size);
         for piece in up_to(self.pieces(row)?, size) {
             let Some((stream, logical)) = piece.at else {
-                lost.get_or_insert_with(|| gap().into());
+                lost.get_or_insert_with(gap);
                 continue;
             };
             if let Some(away) = self.away.why(stream, logical, piece.len)? {
@@ -208,7 +165,7 @@ impl<'a> FileContents<'a> {
                     _ => pieces.push(Piece { offset, len, at: Some((stream, at)) }),
                 }
             });
-            lost = lost.or(why.map(CellError::from));
+            lost = lost.or(why);
         }
         let len = match &lost {
             None => size,
@@ -217,7 +174,7 @@ impl<'a> FileContents<'a> {
                 end.max(overview.believed_len(row))
             }
         };
-        Ok(Plan { pieces, len, lost })
+        Ok(Planned { pieces, len, lost })
     }
 
     /// Calls with bytes of a stream.
@@ -228,23 +185,8 @@ impl<'a> FileContents<'a> {
         len: u64,
         each: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
     ) -> Result<()> {
-        let (mut at, end) = (logical, logical.saturating_add(len));
-        while at < end {
-            self.lap.split();
-            let (frames, lap) = (&mut self.frames, &mut self.lap);
-            at += match self.contents.get(frames, stream, at, end - at, lap) {
-                Bytes::Data(bytes) => {
-                    each(Chunk::Bytes(bytes))?;
-                    bytes.len() as u64
-                }
-                Bytes::Zeros(n) => {
-                    each(Chunk::Zeros(n))?;
-                    n
-                }
-                Bytes::Lacking(_, why) => return Err(why.into()),
-            };
-        }
-        Ok(())
+        let Self { frames, contents, lap, .. } = self;
+        contents.each(frames, (stream, logical, len), lap, each)
     }
 }
 

@@ -4,6 +4,7 @@
 //! file that needs it. Each thread has a [`FileWorker`], which writes files as their rows come. When all contents are there, [`Finish`]
 //! gives what was written in parts its metadata, makes further names, and finishes directories.
 
+pub(crate) mod archive;
 mod finish;
 mod firsts;
 mod kept_firsts;

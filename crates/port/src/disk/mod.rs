@@ -1,8 +1,9 @@
 //! The port to a disk agent, which has the file systems of one host.
 //!
 //! [`backup`] is what a backup job runs with, and [`base`] the stream of rows that it builds on. [`check`] is what is held against the
-//! file systems: comparisons and the proof of drills. [`restore`] is what a restore runs with. [`contents`] says where contents lie, [`ctime`] what times prove.
+//! file systems: comparisons and the proof of drills. [`restore`] is what a restore runs with, [`archive`] one into an archive. [`contents`] says where contents lie, [`ctime`] what times prove.
 
+pub mod archive;
 pub mod backup;
 pub mod base;
 pub mod check;
@@ -20,9 +21,10 @@ use capstan_engine::message::Listener;
 use capstan_wire::backup::{BackupJob, Trees};
 use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
 use capstan_wire::probe::{Probe, Work};
-use capstan_wire::restore::TargetSpec;
+use capstan_wire::restore::{ArchiveSpec, TargetSpec};
 use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound};
 
+use self::archive::{ArchiveRefused, OpenArchive};
 use self::backup::{JobError, ReadyBackup};
 use self::check::{CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven, ScratchError};
 use self::restore::{RestoreTarget, TargetRefused};
@@ -65,6 +67,13 @@ pub trait DiskAgent: Send + Sync {
         &self,
         spec: &TargetSpec,
     ) -> Result<Option<Box<dyn RestoreTarget>>, TargetRefused>;
+
+    /// Opens an archive to be written. Who reads it may stop reading: then `stop` ends the writing.
+    fn open_archive<'a>(
+        &self,
+        spec: &ArchiveSpec,
+        stop: &'a AtomicBool,
+    ) -> Result<Box<dyn OpenArchive<'a> + 'a>, ArchiveRefused>;
 
     /// Makes a scratch directory, and gives its path.
     fn make_scratch(&self, asked: &ScratchAsked) -> Result<Vec<u8>, ScratchError>;

@@ -19,9 +19,10 @@ use super::frames::Frames;
 use super::live::Live;
 use crate::error::{CellError, Damage, Result, chain};
 use crate::observe::Stop;
-use crate::reading::contents::{Chunk, FileContents, up_to};
+use crate::reading::contents::{FileContents, up_to};
 use crate::session::SessionLog;
 use capstan_port::disk::contents::Piece;
+use capstan_stream::contents::Chunk;
 
 /// Rows that are sent together, and bytes of contents after which they are.
 const ROWS: usize = 512;

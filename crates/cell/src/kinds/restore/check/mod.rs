@@ -1,12 +1,9 @@
 //! What is refused before a restore writes anything.
 
 pub(in crate::kinds::restore) mod kept;
-mod outgoing;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::Write;
 use std::path::Path;
 
 use capstan_catalog::places::SegmentPlace;
@@ -17,10 +14,8 @@ use capstan_port::disk::restore::RestoreTarget;
 
 use crate::kinds::restore::wanted::chosen::Chosen;
 
-use crate::error::{RestoreRefusal, Result, plain};
-use crate::kinds::restore::check::outgoing::Outgoing;
+use crate::error::{RestoreRefusal, Result};
 use crate::kinds::restore::wanted::scope::{Scope, each_live};
-use crate::observe::Stop;
 use crate::queries::leads::not_in_version;
 use crate::reading::version::VersionView;
 use crate::request::{RestoreRequest, RestoreTo};
@@ -226,17 +221,4 @@ impl Check<'_> {
         }
         Err(RestoreRefusal::PlaceNotWritable { dir: dir.to_owned(), why }.into())
     }
-}
-
-/// Opens what an archive is written to.
-pub(in crate::kinds::restore) fn open_archive<'a>(
-    request: &RestoreRequest,
-    stop: &'a Stop,
-) -> Result<Box<dyn Write + 'a>> {
-    let RestoreTo::Tar(Some(path)) = &request.to else {
-        return Ok(Box::new(Outgoing::open(stop)?));
-    };
-    let file = File::create(path)
-        .map_err(|e| RestoreRefusal::ArchiveNotMade { path: path.clone(), why: plain(&e) })?;
-    Ok(Box::new(file))
 }

@@ -1,89 +1,76 @@
-//! A version as a tar archive (pax): for tools and machines that have no capstan.
-//!
-//! Files with holes are stored as GNU tar's sparse format 1.0, which bsdtar reads too. Extended attributes, ACLs and
-//! capabilities go into `SCHILY.xattr.` records, as GNU tar and star do, ACLs as text into `SCHILY.acl.` records too;
-//! inode flags and sockets have no place in an archive and are left out, and said.
+//! A version as a tar archive: which rows come, in which order, and where their contents lie. The disk agent writes it.
 
-mod acl;
 mod depth;
 mod further;
-mod header;
-mod held;
-mod member;
 mod passes;
 
-use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_catalog::row::path_of;
+use capstan_catalog::row::{Row, path_of};
 use capstan_catalog::version::{Merged, Overview};
 use capstan_engine::message::path_text;
 use capstan_engine::meter::{Lap, Meters, Stage};
-use capstan_format::entry::Kind;
+use capstan_format::entry::{Entry, Kind};
+use capstan_media_agent::serve::anywhere::AnyFrames;
+use capstan_port::disk::archive::{Added, ArchiveFailed, Member, OpenArchive};
+use capstan_port::disk::restore::RestoreWith;
 
 use self::depth::DepthFirst;
 use self::further::Further;
-use self::held::Held;
-use self::member::{Archive, Member, Named};
 use self::passes::{Pass, Passes, Turn};
-use crate::error::Result;
+use crate::error::{CellError, Result};
+use crate::kinds::restore::tree::losses::Heard;
 use crate::kinds::restore::wanted::chosen::Chosen;
 use crate::observe::Stop;
-use crate::reading::away::files::AwayFiles;
-use crate::reading::contents::FileContents;
+use crate::reading::contents::{FileContents, session_keys};
+use crate::reading::serving::lack_of;
 use crate::reading::version::VersionView;
 use crate::request::RestoreRequest;
-use crate::session::SessionLog;
 
-/// What an archive came to so far.
-#[derive(Default)]
-pub(crate) struct Archived {
-    /// Files, all that are not directories.
-    pub files: AtomicU64,
-    /// Directories.
-    pub dirs: AtomicU64,
-    /// Bytes of files' contents that were written.
-    pub bytes: AtomicU64,
-    /// Stored bytes read from the media.
-    pub bytes_read: AtomicU64,
-    /// Files that are not whole.
-    pub corrupt: AtomicU64,
-    /// What its stages did.
-    pub meters: Arc<Meters>,
-    /// Files of which something is on media that are away.
-    pub away: AwayFiles,
+/// What the writing of an archive is told to, and counted in.
+pub(crate) struct Told<'a> {
+    pub heard: &'a Heard<'a>,
+    pub meters: &'a Meters,
+    pub stop: &'a Stop,
 }
 
-/// Writes a version as an archive, and counts what it does.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "two views of one version, what of it, and what every session has"
-)]
-pub(crate) fn write(
+impl From<ArchiveFailed> for CellError {
+    fn from(ArchiveFailed(text): ArchiveFailed) -> Self {
+        Self::Unfinished(text)
+    }
+}
+
+/// Has a version written as an archive.
+pub(crate) fn write<'a>(
     view: VersionView<'_>,
-    files_of: &VersionView<'_>,
+    files_of: &'a VersionView<'a>,
     request: &RestoreRequest,
     chosen: &Chosen,
-    out: Box<dyn Write + '_>,
-    log: &SessionLog<'_>,
-    stop: &Stop,
-    counts: &Archived,
+    archive: Box<dyn OpenArchive<'a> + 'a>,
+    told: &Told<'a>,
 ) -> Result<()> {
+    let Told { heard, meters, stop } = *told;
     let overview = Overview::with_replaced(files_of)?;
-    let contents = FileContents::new(files_of, &overview)?.metered(&counts.meters);
+    let mut contents = FileContents::new(files_of, &overview)?;
     view.settle_links_as(files_of);
     let mut merged = Merged::new(view.into_rows())?;
     let further = Further::of(&mut merged, &overview, request, chosen, stop)?;
-    let held = Held::new(request.spool.as_ref())?;
-    let mut passes = Passes::new(files_of, held.room)?;
-    let contents = (contents, &overview);
-    let mut archive = Archive::new(out, contents, held, request, (log, stop, counts));
+    let with = RestoreWith {
+        listener: heard,
+        meters,
+        stop: &stop.0,
+        keys: session_keys(&files_of.keys),
+        has_links: overview.links > 0,
+        has_flags: overview.flagged > 0,
+    };
+    let frames = AnyFrames::new(files_of, files_of.spans());
+    let mut archive = archive.begin(with, Box::new(frames))?;
+    let mut passes = Passes::new(files_of, archive.room())?;
     while let Some(pass) = passes.next()? {
         merged.rewind();
         let mut rows = DepthFirst::new(pass == Pass::All, || {
             let (mut lap, row) = (Lap::start(), merged.next());
-            lap.busy(counts.meters.of(Stage::Metadata));
+            lap.busy(meters.of(Stage::Metadata));
             Ok(row?)
         });
         while let Some(row) = rows.next()? {
@@ -104,28 +91,36 @@ pub(crate) fn write(
                 None => path.clone(),
             };
             let row = stands_in.unwrap_or(row);
-            let turn = passes.turn(pass, &row, &archive.contents)?;
+            let turn = passes.turn(pass, &row, &contents)?;
             let Some(name) = stripped(&path, request.strip) else { continue };
             match turn {
                 Turn::Not => continue,
                 Turn::Held(tape) => {
-                    if let Ok(plan) = archive.contents.plan(&row, &overview) {
-                        let pieces = passes.on_tape(tape, &plan.pieces)?;
-                        archive.held.hold(&pieces, &mut archive.contents, stop);
+                    if let Ok(plan) = contents.plan(&row, &overview) {
+                        archive.hold(&passes.on_tape(tape, &plan.pieces)?);
                     }
                     continue;
                 }
                 Turn::Written => {}
             }
-            let shown = format!("/{}", path_text(&path));
             let is_again = pass == Pass::DirsAgain;
-            if archive.add(&Named { row: &row, first, name, shown, is_again })? == Member::Stopped {
-                return archive.flush();
+            let planned = has_contents(&row.entry)
+                .then(|| contents.plan(&row, &overview).map_err(|e| lack_of(&e)));
+            let shown = format!("/{}", path_text(&path));
+            let Row { entry, user, group, acl, .. } = row;
+            let member =
+                Member { entry, user, group, acl, first, name, shown, is_again, contents: planned };
+            if archive.add(member)? == Added::Stopped {
+                return Ok(archive.end(true)?);
             }
         }
         passes.dirs_hold = pass == Pass::All && !rows.some_early;
     }
-    archive.finish()
+    Ok(archive.end(false)?)
+}
+
+fn has_contents(e: &Entry) -> bool {
+    e.kind == Kind::File && !e.link && e.size > 0
 }
 
 /// The path without its first `strip` components.

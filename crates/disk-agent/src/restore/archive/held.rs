@@ -2,18 +2,22 @@
 //! a file without a name where the restore has a directory for a spool.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering::Relaxed;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use capstan_address::SpoolPlan;
+use capstan_engine::frames::Lack;
 use capstan_engine::nameless::nameless;
 use capstan_format::id::StreamId;
+use capstan_port::disk::archive::ArchiveFailed;
 use capstan_port::disk::contents::Piece;
+use capstan_stream::contents::Chunk;
+use capstan_wire::restore::SpoolSpec;
 
-use crate::error::{CellError, Result};
-use crate::observe::Stop;
-use crate::reading::contents::{Chunk, FileContents};
+use super::Source;
 
 /// Bytes that are held in memory at most.
 const ROOM: u64 = 256 << 20;
@@ -43,29 +47,31 @@ pub(super) struct Held {
 
 impl Held {
     /// Nothing yet.
-    pub fn new(plan: Option<&SpoolPlan>) -> Result<Self> {
+    pub fn new(plan: Option<&SpoolSpec>) -> Result<Self, ArchiveFailed> {
         let spool = match plan {
             Some(plan) => {
-                let place = format!("the spool in {}", plan.dir.display());
-                let file = nameless(&plan.dir).map_err(CellError::io("make", &place))?;
+                let dir = Path::new(OsStr::from_bytes(&plan.directory));
+                let file = nameless(dir).map_err(|e| {
+                    ArchiveFailed(format!("cannot make the spool in {}: {e}", dir.display()))
+                })?;
                 Some((file, 0))
             }
             None => None,
         };
-        let room = plan.map_or(ROOM, |plan| plan.size.max(ROOM));
+        let room = plan.map_or(ROOM, |plan| plan.bytes.max(ROOM));
         Ok(Self { parts: BTreeMap::new(), spool, room })
     }
 
     /// Reads pieces and holds them. What cannot be read or kept is read when the file is written, and what is wrong is said then.
-    pub fn hold(&mut self, pieces: &[Piece], contents: &mut FileContents<'_>, stop: &Stop) {
+    pub fn hold(&mut self, pieces: &[Piece], source: &mut Source<'_>, stop: &AtomicBool) {
         for piece in pieces {
             let Some((stream, from)) = piece.at else { continue };
             let (mut at, end) = (from, from.saturating_add(piece.len));
-            while at < end && !stop.0.load(Relaxed) {
+            while at < end && !stop.load(Relaxed) {
                 let len = (end - at).min(PART_MOST);
                 if let Some(part) = self.parts.get_mut(&(stream, at)).filter(|p| p.len == len) {
                     part.users += 1;
-                } else if let Some(bytes) = read(contents, stream, at, len)
+                } else if let Some(bytes) = read(source, stream, at, len)
                     && let Some(kept) = self.keep(bytes)
                 {
                     self.parts.insert((stream, at), Part { len, at: kept, users: 1 });
@@ -85,14 +91,14 @@ impl Held {
     }
 
     /// Calls with bytes of a stream: with what is held of them, and with what the media have.
-    pub fn bytes(
+    pub fn bytes<E: From<Lack>>(
         &mut self,
-        contents: &mut FileContents<'_>,
+        source: &mut Source<'_>,
         stream: StreamId,
         logical: u64,
         len: u64,
-        each: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
-    ) -> Result<()> {
+        each: &mut dyn FnMut(Chunk<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let (mut at, end) = (logical, logical.saturating_add(len));
         while at < end {
             if let Some(bytes) = self.take(stream, at, end - at) {
@@ -102,7 +108,7 @@ impl Held {
             }
             let next = self.parts.range((stream, at.saturating_add(1))..(stream, end)).next();
             let to = next.map_or(end, |(key, _)| key.1);
-            contents.bytes(stream, at, to - at, each)?;
+            source.bytes(stream, at, to - at, each)?;
             at = to;
         }
         Ok(())
@@ -143,14 +149,14 @@ impl Held {
 }
 
 /// Bytes of a stream, if all can be read.
-fn read(contents: &mut FileContents<'_>, stream: StreamId, at: u64, len: u64) -> Option<Vec<u8>> {
+fn read(source: &mut Source<'_>, stream: StreamId, at: u64, len: u64) -> Option<Vec<u8>> {
     let mut all = Vec::new();
-    let mut add = |chunk: Chunk<'_>| {
+    let mut add = |chunk: Chunk<'_>| -> Result<(), Lack> {
         chunk.each(&mut |bytes| {
             all.extend_from_slice(bytes);
             Ok(())
         })
     };
-    contents.bytes(stream, at, len, &mut add).ok()?;
+    source.bytes(stream, at, len, &mut add).ok()?;
     (all.len() as u64 == len).then_some(all)
 }

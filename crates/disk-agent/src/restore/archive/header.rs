@@ -7,7 +7,7 @@ use capstan_format::entry::Entry;
 use tar::{Builder, EntryType, Header};
 
 use super::acl;
-use crate::reading::contents::Plan;
+use capstan_port::disk::archive::Planned;
 
 /// A file with holes as GNU tar stores it (GNU tar manual, "PAX Format, Version 1.0"): under a name that a tool which
 /// does not know the format may safely use, its data after a map of where they belong.
@@ -21,7 +21,7 @@ pub(super) struct Sparse {
 
 impl Sparse {
     /// `None` for a file without holes.
-    pub fn of(plan: &Plan, name: &[u8]) -> Option<Self> {
+    pub fn of(plan: &Planned, name: &[u8]) -> Option<Self> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for piece in &plan.pieces {
             match ranges.last_mut() {

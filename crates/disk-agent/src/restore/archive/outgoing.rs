@@ -2,14 +2,13 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use capstan_disk_agent::linux::wait::writable;
+use capstan_port::disk::archive::ArchiveRefused;
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, makedev};
 
-use crate::error::{RestoreRefusal, Result};
-use crate::observe::Stop;
+use crate::linux::wait::writable;
 
 /// How long a reader is waited for between two looks at whether to go on.
 const LOOK: Duration = Duration::from_millis(200);
@@ -17,15 +16,15 @@ const LOOK: Duration = Duration::from_millis(200);
 const PIECE: usize = 4096;
 
 /// Standard output, until a session is stopped.
-pub(in crate::kinds::restore) struct Outgoing<'a> {
-    stop: &'a Stop,
+pub(super) struct Outgoing<'a> {
+    stop: &'a AtomicBool,
 }
 
 impl<'a> Outgoing<'a> {
     /// Standard output. An error where whoever started the program closed it.
-    pub fn open(stop: &'a Stop) -> Result<Self> {
+    pub fn open(stop: &'a AtomicBool) -> Result<Self, ArchiveRefused> {
         if is_closed(rustix::stdio::stdout()) {
-            return Err(RestoreRefusal::OutputClosed.into());
+            return Err(ArchiveRefused::OutputClosed);
         }
         Ok(Self { stop })
     }
@@ -46,7 +45,7 @@ impl Write for Outgoing<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let out = rustix::stdio::stdout();
         loop {
-            if self.stop.0.load(Relaxed) {
+            if self.stop.load(Relaxed) {
                 return Err(io::Error::other("stopped before its end"));
             }
             if writable(&out, LOOK)? {

@@ -1,0 +1,106 @@
+//! A restore into an archive, which a disk agent writes.
+//!
+//! The cell pushes members in the order of the archive. It says of each where its contents lie; the disk agent asks for their frames,
+//! opens them, and writes the member.
+
+use std::sync::Arc;
+
+use capstan_engine::frames::{FramePort, Lack};
+use capstan_format::acl::AclNames;
+use capstan_format::entry::Entry;
+use capstan_wire::restore::RestoreCounts;
+
+use super::contents::Piece;
+use super::restore::RestoreWith;
+
+/// The archive cannot be written. A sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ArchiveFailed(pub String);
+
+/// Why an archive is not opened. Its text is the sentence, without what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArchiveRefused {
+    /// Its file cannot be made, and why.
+    #[error("it cannot be made: {0}")]
+    NotMade(String),
+    /// Whoever started the disk agent closed its standard output.
+    #[error("standard output is closed")]
+    OutputClosed,
+}
+
+/// What can be had of a file.
+#[derive(Debug)]
+pub struct Planned {
+    /// Its bytes; what is between them are zeros.
+    pub pieces: Vec<Piece>,
+    /// Its length, as far as it is believed.
+    pub len: u64,
+    /// Why some of it is lost, if it is.
+    pub lost: Option<Lack>,
+}
+
+/// A row that is to become a member.
+#[derive(Debug)]
+pub struct Member {
+    /// The row.
+    pub entry: Entry,
+    /// The owner's name where it came from.
+    pub user: Option<Arc<[u8]>>,
+    /// The group's name there.
+    pub group: Option<Arc<[u8]>>,
+    /// The names there of whom its ACLs name.
+    pub acl: Option<Arc<AclNames>>,
+    /// What further names of its inode call it.
+    pub first: Vec<u8>,
+    /// Its name in the archive.
+    pub name: Vec<u8>,
+    /// Its path in messages.
+    pub shown: String,
+    /// Whether it was in the archive before: a directory whose times come again.
+    pub is_again: bool,
+    /// Its contents, where it has any; or why nothing of them can be had.
+    pub contents: Option<Result<Planned, Lack>>,
+}
+
+/// What writing a member came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    /// It is in the archive.
+    Written,
+    /// It was left out, and that was said.
+    LeftOut,
+    /// The archive was ended within it.
+    Stopped,
+}
+
+/// What an archive came to so far. On another host it is told by events.
+pub trait ArchiveCounting: Send + Sync {
+    /// What was done so far.
+    fn counts(&self) -> RestoreCounts;
+}
+
+/// An archive that was opened, and of which nothing is written.
+pub trait OpenArchive<'a> {
+    /// What it comes to while it is written.
+    fn counting(&self) -> Arc<dyn ArchiveCounting>;
+    /// Begins to write it. `frames` gives frames of any stream.
+    fn begin(
+        self: Box<Self>,
+        with: RestoreWith<'a>,
+        frames: Box<dyn FramePort + 'a>,
+    ) -> Result<Box<dyn ArchiveRun + 'a>, ArchiveFailed>;
+}
+
+/// An archive that is written.
+pub trait ArchiveRun {
+    /// How many bytes can be held at a time.
+    fn room(&self) -> u64;
+    /// Reads pieces of files that go on on another tape, and holds them until the files come. What cannot be read or kept is read when the
+    /// file is written, and what is wrong is said then.
+    fn hold(&mut self, pieces: &[Piece]);
+    /// Writes a member.
+    fn add(&mut self, member: Member) -> Result<Added, ArchiveFailed>;
+    /// Writes the archive's end; or, where it `is_cut`, only what is not written yet.
+    fn end(self: Box<Self>, is_cut: bool) -> Result<(), ArchiveFailed>;
+}

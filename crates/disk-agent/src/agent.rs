@@ -17,6 +17,7 @@ use capstan_port::disk::check::{
 use capstan_port::disk::restore::{RestoreTarget, TargetRefused};
 use capstan_wire::backup::{BackupJob, Trees};
 use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
+use capstan_wire::host::Processors;
 use capstan_wire::probe::{Probe, Work};
 use capstan_wire::restore::{ArchiveSpec, TargetSpec};
 use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound, UsedAsked};
@@ -27,6 +28,7 @@ use crate::check::compare::compare;
 use crate::check::proof::prove;
 use crate::check::scratch;
 use crate::linux::mount_table::HostMounts;
+use crate::linux::processors::processors;
 use crate::linux::used::used;
 use crate::restore::archive;
 use crate::restore::open::OpenTarget;
@@ -51,6 +53,10 @@ impl LocalDiskAgent {
 }
 
 impl DiskAgent for LocalDiskAgent {
+    fn processors(&self) -> Processors {
+        processors()
+    }
+
     fn paths(&self, asked: &PathsAsked) -> Result<Vec<Named>, BadPath> {
         roots::named(asked)
     }

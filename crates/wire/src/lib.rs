@@ -9,6 +9,7 @@ pub mod backup;
 pub mod check;
 pub mod compression;
 pub mod foreseen;
+pub mod host;
 pub mod keys;
 pub mod probe;
 pub mod restore;

@@ -11,6 +11,7 @@ use capstan_wire::backup::{Counts, HandedOver, Noted, Rules};
 use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
 use capstan_wire::compression::Compression;
 use capstan_wire::foreseen::{Fate, Foreseen};
+use capstan_wire::host::Processors;
 use capstan_wire::keys::{SecretKey, SessionKey};
 use capstan_wire::probe::{Probe, Work};
 use capstan_wire::restore::{
@@ -41,6 +42,10 @@ fn handed_over() -> HandedOver {
 
 fn probe() -> Probe {
     Probe { bytes: 5_000_000, time: Duration::from_millis(1500), tried: 300_000, shrunk: 100_000 }
+}
+
+fn processors() -> Processors {
+    Processors { number: 8, ticks: 1_000_000, idle: 900_000 }
 }
 
 fn work() -> Work {
@@ -167,6 +172,7 @@ values! {
     what_came_of_a_job: HandedOver = handed_over(), "handed_over.json";
     what_a_probe_showed: Probe = probe(), "probe.json";
     what_a_stream_does: Work = work(), "work.json";
+    what_a_host_has: Processors = processors(), "processors.json";
     where_paths_lead_is_asked: PathsAsked = paths_asked(), "paths_asked.json";
     where_a_path_leads: Named = named(), "named.json";
     what_roots_are_is_asked: RootsAsked = roots_asked(), "roots_asked.json";

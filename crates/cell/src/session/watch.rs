@@ -11,6 +11,8 @@ use capstan_engine::threads;
 use capstan_engine::verdict::{Lanes, Verdict, Watch};
 use capstan_medium::host::waits::Waits;
 
+use capstan_port::disk::DiskAgent;
+
 use crate::observe::Progress;
 
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -21,8 +23,8 @@ pub(crate) struct Watched<'a> {
     pub waits: &'a Waits,
     pub meters: &'a Meters,
     pub lanes: Lanes,
-    /// The streams' common choice of compression, of a backup.
-    pub ladder: Option<&'a Ladder>,
+    /// The streams' common choice of compression, of a backup, and the disk agent that has the streams.
+    pub ladder: Option<(&'a Ladder, &'a dyn DiskAgent)>,
     /// Where bytes come in, and where they go out.
     pub stages: (Stage, Stage),
     /// Fills in what is done and expected.
@@ -68,7 +70,7 @@ fn watch(w: &Watched<'_>, end: &AtomicBool) -> Seen {
     let started = Instant::now();
     let waits = Waiting::begin(w.waits);
     let mut watch = Watch::start(w.meters, w.lanes, waits.before);
-    let mut idle = Idle::read();
+    let mut processors = w.ladder.map(|(_, agent)| agent.processors());
     let mut last = (Instant::now(), 0, 0);
     let mut rates: Vec<f64> = Vec::new();
     loop {
@@ -87,10 +89,10 @@ fn watch(w: &Watched<'_>, end: &AtomicBool) -> Seen {
         if rate_in > 0.0 && rates.len() < 1 << 16 {
             rates.push(rate_in);
         }
-        if let Some(ladder) = w.ladder {
-            let (busy, share) = idle.since();
-            idle = busy;
-            ladder.sample(limit, share);
+        if let Some((ladder, agent)) = w.ladder {
+            let now = agent.processors();
+            let before = processors.replace(now).unwrap_or(now);
+            ladder.sample(limit, now.idle_since(&before));
         }
         let mut progress = Progress {
             elapsed_s: started.elapsed().as_secs_f64(),
@@ -142,26 +144,5 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.waits.count();
-    }
-}
-
-/// Processor time of the machine: all, and idle, in ticks.
-struct Idle(u64, u64);
-
-impl Idle {
-    fn read() -> Self {
-        let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let ticks = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
-        let ticks: Vec<u64> = ticks.filter_map(|t| t.parse().ok()).take(8).collect();
-        let idle = ticks.get(3).copied().unwrap_or(0) + ticks.get(4).copied().unwrap_or(0);
-        Self(ticks.iter().sum(), idle)
-    }
-
-    /// The present reading, and the share of time since this one that was idle.
-    fn since(&self) -> (Self, f64) {
-        let now = Self::read();
-        let all = now.0.saturating_sub(self.0).max(1);
-        let share = now.1.saturating_sub(self.1) as f64 / all as f64;
-        (now, share)
     }
 }

@@ -8,6 +8,7 @@ pub mod locks;
 pub mod mount_table;
 pub mod mounted;
 pub mod names;
+pub mod processors;
 pub mod restore;
 pub mod source;
 pub mod source_file;

@@ -20,6 +20,7 @@ use capstan_engine::ladder::Ladder;
 use capstan_engine::message::Listener;
 use capstan_wire::backup::{BackupJob, Trees};
 use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
+use capstan_wire::host::Processors;
 use capstan_wire::probe::{Probe, Work};
 use capstan_wire::restore::{ArchiveSpec, TargetSpec};
 use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound};
@@ -31,6 +32,9 @@ use self::restore::{RestoreTarget, TargetRefused};
 
 /// A disk agent.
 pub trait DiskAgent: Send + Sync {
+    /// The processors of its host. On another host they are told five times a second, and this is the last reading.
+    fn processors(&self) -> Processors;
+
     /// Says where paths lead that are to be backed up, each in its place.
     fn paths(&self, asked: &PathsAsked) -> Result<Vec<Named>, BadPath>;
 

@@ -66,7 +66,7 @@ impl Cell {
         request.keep.check(request.keeps_nothing())?;
         Patterns::new(&request.exclude, &request.include)?;
         let rules = Rules { inner_roots: inner(&named), ..rules_of(request) };
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let processors = self.agents.disk.processors().number as usize;
         let inputs = !matches!(request.source, Source::Paths(_));
         let wanted = request
             .streams

@@ -47,7 +47,7 @@ impl Cell {
         let counting = archive.counting();
         let (meters, heard) = (Meters::default(), Heard::new(log));
         // One file comes after the other.
-        let processors = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        let processors = self.agents.disk.processors().number;
         let watched = Watched {
             waits: self.devices.waits(),
             meters: &meters,

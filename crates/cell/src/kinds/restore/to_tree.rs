@@ -123,15 +123,15 @@ impl Cell {
         restore: &mut Restore<'_>,
         agent: &mut dyn RestoreRun,
     ) -> (Result<()>, Option<Seen>) {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = processors.clamp(1, 8);
+        let processors = self.agents.disk.processors().number;
+        let workers = processors.clamp(1, 8) as usize;
         let prepared = restore.prepare(agent);
         let total = prepared.as_ref().map_or((0, 0), |total| *total);
         let (restore, agent) = (&*restore, &*agent);
         let watched = Watched {
             waits: self.devices.waits(),
             meters: restore.meters,
-            lanes: Lanes { streams: workers as u32, processors: processors as u32 },
+            lanes: Lanes { streams: workers as u32, processors },
             ladder: None,
             stages: (Stage::Device, Stage::Source),
             progress: &|p| {

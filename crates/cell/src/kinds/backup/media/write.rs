@@ -231,14 +231,15 @@ impl Writing<'_, '_> {
     fn run(&self, writer: &Writer, sources: Sources<'_>) -> (Vec<HandedOver>, Option<Seen>) {
         let jobs = self.jobs;
         let lost_mirrors = writer.lost_mirrors();
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let agent = &*self.cell.agents.disk;
+        let processors = agent.processors().number;
         let streams: usize = jobs.iter().map(|job| job.plan.streams).sum();
         let counters: Vec<Arc<dyn Counting>> = sources.iter().map(|s| s.1.counting()).collect();
         let watched = Watched {
             waits: self.cell.devices.waits(),
             meters: &self.meters,
-            lanes: Lanes { streams: streams as u32, processors: processors as u32 },
-            ladder: Some(&self.ladder),
+            lanes: Lanes { streams: streams as u32, processors },
+            ladder: Some((&self.ladder, agent)),
             stages: (Stage::Source, Stage::Device),
             progress: &|p| {
                 let jobs = jobs.iter().zip(&counters);

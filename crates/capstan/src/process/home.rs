@@ -2,13 +2,9 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use capstan_cell::Cell;
 use capstan_cell::keyring::Secrets;
-use capstan_disk_agent::agent::LocalDiskAgent;
-use capstan_medium::host::DeviceHost;
-use capstan_port::Agents;
 
 use crate::args::Global;
 use crate::exit::Failure;
@@ -66,14 +62,9 @@ pub fn open(global: &Global) -> Result<Cell, Failure> {
     open_at(global, &home(global)?, secrets()?)
 }
 
-/// The agents of this host, in this process, with devices at that host.
-pub fn agents(devices: Arc<dyn DeviceHost>) -> Agents {
-    Agents { disk: Arc::new(LocalDiskAgent::default()), devices }
-}
-
 /// Opens the cell of a home; where its database goes away, that is said on standard error.
 pub fn open_at(global: &Global, home: &Path, secrets: Secrets) -> Result<Cell, Failure> {
-    let cell = Cell::open(home, secrets, agents(global.device_host()))?;
+    let cell = Cell::open(home, secrets, capstan_local::agents(global.devices.clone()))?;
     // What is said here are no errors: those end what waits.
     let loud = !global.quiet;
     cell.on_notice(move |text| {

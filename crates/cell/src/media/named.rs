@@ -10,6 +10,7 @@ use capstan_format::id::MediumId;
 use capstan_idb::{ID_DIGITS_LEAST, Medium};
 use capstan_medium::DeviceError;
 use capstan_medium::host::DeviceHost;
+use capstan_medium::host::directories::InDirectory;
 
 use crate::Cell;
 use crate::error::{CellError, MediumRefusal, Result, chain};
@@ -38,10 +39,12 @@ impl Cell {
             }
             _ => return Err(unknown()),
         };
-        if std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none()) {
+        let there = self.devices.medium(&address);
+        let is_blank = || matches!(self.devices.look_in(path), Ok(InDirectory::Nothing));
+        if matches!(there, Err(DeviceError::NoMedium(_))) && is_blank() {
             return Err(MediumRefusal::BlankDirectory(path.clone()).into());
         }
-        let id = self.devices.medium(&address)?.header().medium;
+        let id = there?.header().medium;
         let known = self.idb.medium(id)?.ok_or_else(unknown)?;
         // What is done to the medium that is known would not be done to its copy in this directory.
         self.refuse_twice(id, &address)?;

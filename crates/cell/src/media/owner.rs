@@ -8,7 +8,7 @@ use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_idb::{Idb, Medium, RotationSet};
 use capstan_medium::OpenMedium;
 use capstan_medium::host::placed::Placed;
-use capstan_medium::host::{Unjudged, Writable};
+use capstan_medium::host::{DeviceHost, Unjudged, Writable};
 
 use super::{Condition, MediumInfo, label_for, shown};
 use crate::Cell;
@@ -336,7 +336,7 @@ impl Cell {
     pub(crate) fn device_of(&self, at: &Placed, medium: MediumId) -> Result<Address> {
         let known = self.idb.medium(medium)?.map(|row| row.device);
         let device = known.map_or_else(|| at.address().clone(), |known| at.with_known(&known));
-        whole(&device)
+        whole(&*self.devices, &device)
     }
 
     /// A medium of this cell, held for writing. It has to be there, and in no other state. One that others have is waited for.
@@ -383,10 +383,10 @@ fn would_be_open(whose: &str, device: &dyn std::fmt::Display) -> CellError {
 }
 
 /// A device by the name that is recorded: its whole path.
-fn whole(address: &Address) -> Result<Address> {
+fn whole(devices: &dyn DeviceHost, address: &Address) -> Result<Address> {
     Ok(match address {
         Address::File(path) => {
-            let place = std::fs::canonicalize(path);
+            let place = devices.resolve(path);
             Address::File(place.map_err(CellError::io("resolve", path.display()))?)
         }
         Address::Tape(tape) => Address::Tape(tape.recorded()),

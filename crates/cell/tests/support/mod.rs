@@ -7,7 +7,6 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use capstan_cell::Cell;
 use capstan_cell::keyring::{self, Secrets};
@@ -18,7 +17,6 @@ use capstan_cell::request::{
     VersionName,
 };
 use capstan_devices::host::LocalDevices;
-use capstan_disk_agent::agent::LocalDiskAgent;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::message::{Listener, Message};
 use capstan_format::keys::{ArgonParams, KeyRing, LockBy, NewLock, Scope};
@@ -27,7 +25,7 @@ use tempfile::TempDir;
 
 /// The agents of this host.
 pub fn agents() -> Agents {
-    Agents { disk: Arc::new(LocalDiskAgent::default()), devices: Arc::new(LocalDevices::default()) }
+    capstan_local::agents(LocalDevices::default())
 }
 
 /// Nobody listens: what counts is in the reports.

@@ -18,6 +18,10 @@ impl Directories for LocalDevices {
         capstan_mounts::whole(path)
     }
 
+    fn resolve(&self, path: &Path) -> std::io::Result<PathBuf> {
+        std::fs::canonicalize(path)
+    }
+
     fn empty_mount_point(&self, directory: &Path) -> Option<PathBuf> {
         self.state().mounts.empty_mount_point(directory)
     }

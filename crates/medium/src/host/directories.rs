@@ -55,6 +55,8 @@ pub struct IdbBackup {
 pub trait Directories {
     /// A path without links, as far as it is there.
     fn whole(&self, path: &Path) -> PathBuf;
+    /// The path without links of a directory that is there.
+    fn resolve(&self, path: &Path) -> std::io::Result<PathBuf>;
     /// The mount point on record at which nothing is mounted now, if a directory is it or lies below it, and nothing else is in it. The
     /// directory need not be there yet.
     fn empty_mount_point(&self, directory: &Path) -> Option<PathBuf>;

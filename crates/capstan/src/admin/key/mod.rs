@@ -10,7 +10,6 @@ mod ring;
 use std::cell::RefCell;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use capstan_cell::guard::guard;
 use capstan_cell::keyring::{self, Secrets, with_randomness};
@@ -106,7 +105,7 @@ impl Keys {
 
     /// Keys are made and removed without a medium.
     fn agents() -> Agents {
-        home::agents(Arc::new(LocalDevices::default()))
+        capstan_local::agents(LocalDevices::default())
     }
 }
 

@@ -1,0 +1,14 @@
+//! All ports of a cell within one process: what runs on one machine, and in tests of a whole cell.
+//!
+//! What comes in is a device host of this process; what goes out are the agents that a cell is opened with. Nothing is decided here.
+
+use std::sync::Arc;
+
+use capstan_devices::host::LocalDevices;
+use capstan_disk_agent::agent::LocalDiskAgent;
+use capstan_port::Agents;
+
+/// The agents of this host, in this process, with its devices.
+pub fn agents(devices: LocalDevices) -> Agents {
+    Agents { disk: Arc::new(LocalDiskAgent::default()), devices: Arc::new(devices) }
+}

@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind, Write};
 use capstan_cell::CellError;
 use capstan_engine::leaving;
 use capstan_engine::message::safe_text;
+use capstan_engine::problem::{Explain, Problem};
 use capstan_medium::host::queue::Queue;
 use clap::error::ErrorKind as UsageKind;
 use serde_json::{Map, Value};
@@ -86,25 +87,23 @@ impl Failure {
         }
     }
 
-    /// An error with its causes. What follows the last semicolon of Capstan's own errors says what to do.
+    /// An error with its causes, and with what it says to do.
+    pub fn explained(code: u8, error: &dyn Explain) -> Self {
+        let Problem { sentence, hint, .. } = error.problem();
+        let what = with_causes(sentence, error.to_string(), error.source());
+        Self::of(code, what, hint.as_deref())
+    }
+
+    /// An error of others with its causes.
     pub fn new(code: u8, error: &dyn Error) -> Self {
         let text = error.to_string();
-        let (mut what, hint) = match text.rsplit_once("; ") {
-            Some((what, hint)) if is_hint(hint) => (what.to_owned(), Some(hint.to_owned())),
-            _ => (text.clone(), None),
-        };
-        let mut said = text;
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            let text = error.to_string();
-            // Some errors say their cause themselves.
-            if !said.contains(&text) {
-                what = format!("{what}: {text}");
-                said = text;
-            }
-            cause = error.source();
-        }
-        Self::of(code, what, hint.as_deref())
+        Self::of(code, with_causes(text.clone(), text, error.source()), None)
+    }
+
+    /// All of it, apart.
+    pub fn problem(&self) -> Problem {
+        let (sentence, hint) = (self.error.clone(), self.hint.clone());
+        Problem { sentence, hint }
     }
 
     /// Output that could not be written. Where the reader went away, there is nothing to say.
@@ -164,7 +163,7 @@ impl Failure {
 
 impl From<CellError> for Failure {
     fn from(error: CellError) -> Self {
-        let failure = Self::new(error.exit_code(), &error);
+        let failure = Self::explained(error.exit_code(), &error);
         match error.is_busy() {
             true if leaving::has_left() => Self {
                 code: FAILED,
@@ -177,6 +176,19 @@ impl From<CellError> for Failure {
             false => failure,
         }
     }
+}
+
+/// A sentence with what caused it, where its text does not say that itself.
+fn with_causes(mut what: String, mut said: String, mut cause: Option<&dyn Error>) -> String {
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !said.contains(&text) {
+            what = format!("{what}: {text}");
+            said = text;
+        }
+        cause = error.source();
+    }
+    what
 }
 
 /// Whether the end of a sentence is advice, and not part of a path that has a semicolon.
@@ -231,9 +243,10 @@ mod tests {
 
     #[test]
     fn hints_have_a_line_of_their_own() {
-        let f = Failure::from(CellError::Changed("no object 'x'; see `capstan sessions`".into()));
+        let problem = Problem::new("no object 'x'").hint("see `capstan sessions`; or not");
+        let f = Failure::from(CellError::Changed(problem));
         assert_eq!((f.code, f.error.as_str()), (BAD_INPUT, "no object 'x'"));
-        assert_eq!(f.hint.as_deref(), Some("see `capstan sessions`"));
+        assert_eq!(f.hint.as_deref(), Some("see `capstan sessions`; or not"));
         let f = Failure::from(CellError::Changed("no such path: /a; b".into()));
         assert_eq!((f.error.as_str(), f.hint), ("no such path: /a; b", None));
     }
@@ -246,7 +259,12 @@ mod tests {
         #[derive(Debug, thiserror::Error)]
         #[error("cannot read the ring; do it again")]
         struct Outer(#[source] io::Error);
-        let f = Failure::new(FAILED, &Outer(io_error()));
+        impl Explain for Outer {
+            fn hint(&self) -> Option<String> {
+                Some("do it again".to_owned())
+            }
+        }
+        let f = Failure::explained(FAILED, &Outer(io_error()));
         assert_eq!(f.error, "cannot read the ring: not for you");
         assert_eq!(f.hint.as_deref(), Some("do it again"));
     }

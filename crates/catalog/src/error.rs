@@ -1,5 +1,6 @@
 //! Why catalogs cannot be read.
 
+use capstan_engine::problem::{Explain, then};
 use capstan_format::FormatError;
 use capstan_format::keys::KeyError;
 use capstan_idb::IdbError;
@@ -23,23 +24,19 @@ pub enum CatalogError {
     #[error("{0}")]
     Key(#[from] KeyError),
     /// A version builds on one that is not recorded.
-    #[error(
-        "version {version}, which this one builds on, is not known; import the medium that has it"
-    )]
+    #[error("version {version}, which this one builds on, is not known{then}", then = then(self.hint()))]
     UnknownBase {
         /// The version that is not known.
         version: String,
     },
     /// A version is complete, and no segment of it is recorded.
-    #[error("nothing of session {session} is on any known medium; import the medium that has it")]
+    #[error("nothing of session {session} is on any known medium{then}", then = then(self.hint()))]
     OnNoMedium {
         /// The session that wrote it last.
         session: String,
     },
     /// What a segment holds is neither in the internal database nor to be had from a medium.
-    #[error(
-        "the catalog file of segment {segment} {problem}, and {away}; `capstan catalog load {load}` makes it again once its medium is there"
-    )]
+    #[error("the catalog file of segment {segment} {problem}, and {away}{then}", then = then(self.hint()))]
     NoCatalog {
         /// The segment.
         segment: String,
@@ -54,15 +51,13 @@ pub enum CatalogError {
     #[error("a segment has neither begin nor end")]
     NoBeginOrEnd,
     /// A path to be compared is in neither version.
-    #[error("/{path} is in neither version; `capstan ls` shows what is")]
+    #[error("/{path} is in neither version{then}", then = then(self.hint()))]
     InNeither {
         /// The path, as it is shown.
         path: String,
     },
     /// A file cannot be written where it was asked for.
-    #[error(
-        "cannot write to {path}: {why}; name a file in a directory that exists and in which you may write, or - for standard output"
-    )]
+    #[error("cannot write to {path}: {why}{then}", then = then(self.hint()))]
     NotWritable {
         /// The file.
         path: String,
@@ -88,6 +83,21 @@ pub enum CatalogError {
         #[source]
         source: std::io::Error,
     },
+}
+
+impl Explain for CatalogError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::UnknownBase { .. } | Self::OnNoMedium { .. } => "import the medium that has it".to_owned(),
+            Self::NoCatalog { load, .. } => format!("`capstan catalog load {load}` makes it again once its medium is there"),
+            Self::InNeither { .. } => "`capstan ls` shows what is".to_owned(),
+            Self::NotWritable { .. } => "name a file in a directory that exists and in which you may write, or - for standard output".to_owned(),
+            Self::Idb(e) => return e.hint(),
+            Self::Key(e) => return e.hint(),
+            Self::Format { source, .. } => return source.hint(),
+            Self::NoBeginOrEnd | Self::NotJson { .. } | Self::Io { .. } => return None,
+        })
+    }
 }
 
 impl CatalogError {

@@ -215,8 +215,17 @@ fn one_waits_for_what_others_have_where_the_other_does_not() {
         tell: Box::new(|_| ()),
         board: Box::new(move |_, why| board.lock().push(why.map(|(why, _)| why.to_owned()))),
     });
-    assert!(one.queue().wait().again(&"others have it"));
-    assert!(!other.queue().wait().again(&"others have it"));
+    assert!(
+        one.queue()
+            .wait()
+            .again(&capstan_medium::tape::TapeError::OthersAway("others have it".into()))
+    );
+    assert!(
+        !other
+            .queue()
+            .wait()
+            .again(&capstan_medium::tape::TapeError::OthersAway("others have it".into()))
+    );
     let named = "others have it, who is known";
     assert_eq!(*seen.lock(), [Some(named.to_owned()), None]);
     assert_eq!(

@@ -9,6 +9,8 @@ use capstan_format::frame::FrameHeader;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId};
 use capstan_format::record::SessionLabel;
 
+use crate::problem::Problem;
+
 /// One place of a segment's data: itself on a medium, or a copy of it.
 pub type Place = (SegmentId, MediumId, SegmentNumber);
 
@@ -28,23 +30,24 @@ pub enum Lack {
     /// They are damaged or missing on the media that should have them.
     Damaged(String),
     /// No medium that has them could be opened.
-    Unread(String),
+    Unread(Problem),
     /// They are on a medium that is not at hand.
     Away {
         /// The medium.
         medium: MediumId,
         /// Where it is, in words that follow its name.
         why: String,
-        /// The whole sentence, with what to do.
-        text: String,
+        /// The whole of it, with what to do.
+        text: Problem,
     },
 }
 
 impl Lack {
-    /// The whole sentence.
-    pub fn text(&self) -> &str {
+    /// The whole of it, with what to do.
+    pub fn text(&self) -> String {
         match self {
-            Self::Damaged(text) | Self::Unread(text) | Self::Away { text, .. } => text,
+            Self::Damaged(text) => text.clone(),
+            Self::Unread(text) | Self::Away { text, .. } => text.to_string(),
         }
     }
 }

@@ -1,21 +1,20 @@
-//! What failed, and what to do about it: one value, from which lines of a terminal, JSON, letters and documents are made.
+//! What failed, and what to do about it: one value, from which lines of a terminal, JSON and letters are made. A message of a session has
+//! a code and an object besides ([`crate::message`]); what to do is said by its code.
 
 use std::error::Error;
 use std::fmt;
 
-use crate::message::Code;
+use capstan_format::FormatError;
+use capstan_format::keys::KeyError;
+pub use capstan_format::then;
 
 /// What failed. Its text is the sentence and, behind a semicolon, the hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The code of the message about it, where there is one.
-    pub code: Option<Code>,
     /// What failed, on what, and why.
     pub sentence: String,
     /// What to do about it, where that is known.
     pub hint: Option<String>,
-    /// The file, device or medium that it is about, where that is one.
-    pub object: Option<String>,
 }
 
 impl fmt::Display for Problem {
@@ -37,24 +36,53 @@ pub trait Explain: Error {
         before.map_or(text.clone(), str::to_owned)
     }
 
-    /// The code of the message about it, where there is one.
-    fn code(&self) -> Option<Code> {
-        None
-    }
-
-    /// The file, device or medium that it is about, where that is one.
-    fn object(&self) -> Option<String> {
-        None
-    }
-
     /// All of it.
     fn problem(&self) -> Problem {
-        Problem {
-            code: self.code(),
-            sentence: self.sentence(),
-            hint: self.hint(),
-            object: self.object(),
-        }
+        Problem { sentence: self.sentence(), hint: self.hint() }
+    }
+}
+
+impl Explain for FormatError {
+    fn hint(&self) -> Option<String> {
+        self.hint()
+    }
+}
+
+impl Explain for KeyError {
+    fn hint(&self) -> Option<String> {
+        self.hint()
+    }
+}
+
+impl Problem {
+    /// One that says no more than what failed.
+    pub fn new(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), hint: None }
+    }
+
+    /// The same with what to do about it.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same with what to do about it besides.
+    #[must_use]
+    pub fn hint_too(self, more: &str) -> Self {
+        let hint = self.hint.map_or_else(|| more.to_owned(), |hint| format!("{hint}; {more}"));
+        Self { hint: Some(hint), ..self }
+    }
+}
+
+impl From<String> for Problem {
+    fn from(sentence: String) -> Self {
+        Self::new(sentence)
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(sentence: &str) -> Self {
+        Self::new(sentence)
     }
 }
 

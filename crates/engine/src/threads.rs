@@ -7,16 +7,24 @@ use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 use parking_lot::Mutex;
 
+use crate::problem::Explain;
+
+/// What to do where there are no more threads.
+const TOO_MANY: &str = "end other programs, or raise the limit of processes (`ulimit -u`, TasksMax= of a systemd unit)";
+
 /// The kernel has no more threads for this process.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot start a thread for {what}: {source}; end other programs, or raise the limit of processes (`ulimit -u`, \
-     TasksMax= of a systemd unit)"
-)]
+#[error("cannot start a thread for {what}: {source}; {TOO_MANY}")]
 pub struct NoThread {
     what: &'static str,
     #[source]
     source: io::Error,
+}
+
+impl Explain for NoThread {
+    fn hint(&self) -> Option<String> {
+        Some(TOO_MANY.to_owned())
+    }
 }
 
 /// Starts a thread. `what` it does is its name too.

@@ -19,9 +19,7 @@ pub enum FormatError {
     #[error("the padding of the {0} is not zero: it is damaged")]
     Padding(&'static str),
     /// Written by a newer version of the format.
-    #[error(
-        "the {what} is of format version {found}, this program reads up to {known}; use a newer capstan"
-    )]
+    #[error("the {what} is of format version {found}, this program reads up to {known}{then}", then = then(self.hint()))]
     Newer {
         /// What was read.
         what: &'static str,
@@ -31,7 +29,7 @@ pub enum FormatError {
         known: u32,
     },
     /// An incompatible feature bit is set that this version does not know.
-    #[error("the medium uses features {0:#x} that this program does not know; use a newer capstan")]
+    #[error("the medium uses features {0:#x} that this program does not know{then}", then = then(self.hint()))]
     UnknownFeatures(u64),
     /// A frame is encrypted and no key, or not the right one, is at hand.
     #[error("the {0} is encrypted and the key at hand does not open it")]
@@ -39,6 +37,27 @@ pub enum FormatError {
     /// Compressed data does not decompress to what was promised.
     #[error("the compressed {0} does not unpack to its stated length: it is damaged")]
     Codec(&'static str),
+}
+
+impl FormatError {
+    /// What to do about it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Newer { .. } | Self::UnknownFeatures(_) => "use a newer capstan".to_owned(),
+            Self::NotA(_)
+            | Self::Checksum(_)
+            | Self::Truncated(_)
+            | Self::Invalid(_)
+            | Self::Padding(_)
+            | Self::Sealed(_)
+            | Self::Codec(_) => return None,
+        })
+    }
+}
+
+/// How a hint follows a sentence in a text; nothing where there is none.
+pub fn then(hint: Option<String>) -> String {
+    hint.map_or_else(String::new, |hint| format!("; {hint}"))
 }
 
 /// A result with [`FormatError`].

@@ -24,6 +24,6 @@ pub mod record;
 pub mod rows;
 
 pub use attachment::{idb_backup, lock};
-pub use error::{FormatError, Result};
+pub use error::{FormatError, Result, then};
 pub use frame::{codec, index};
 pub use rows::{acl, batch, entry, sums};

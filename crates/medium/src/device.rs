@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use capstan_engine::problem::Problem;
 use capstan_format::id::SegmentNumber;
 use parking_lot::Mutex;
 
@@ -101,7 +102,7 @@ pub struct LostMember {
     /// Its device.
     pub device: String,
     /// Why.
-    pub error: String,
+    pub error: Problem,
     /// Whether that tells nothing of what is on it: its tape is elsewhere, or others have it.
     pub is_away: bool,
     /// The first segment that it may lack, where it failed while it was written.

@@ -4,6 +4,7 @@ use std::io;
 
 use capstan_address::{Address, AddressError};
 use capstan_engine::message::shell_word;
+use capstan_engine::problem::{Explain, Problem, then};
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
 use capstan_format::id::SegmentNumber;
@@ -21,7 +22,7 @@ pub enum DeviceError {
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The operating system refused.
-    #[error("cannot {action} {path}: {source}{}", hint(action, .source))]
+    #[error("cannot {action} {path}: {source}{then}", then = own_hint(action, .source))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -32,19 +33,16 @@ pub enum DeviceError {
         source: io::Error,
     },
     /// The directory has other things in it.
-    #[error(
-        "{0} is not empty and not a Capstan medium; name an empty or new directory or a blank tape, or what capstan made \
-         (`capstan media erase TAPE --foreign` makes a tape blank)"
-    )]
+    #[error("{0} is not empty and not a Capstan medium{then}", then = then(self.hint()))]
     NotOurs(String),
     /// Something is on a device that is to be blank.
-    #[error("{0} is not blank; name an empty or new directory, or a blank tape")]
+    #[error("{0} is not blank{then}", then = then(self.hint()))]
     NotBlank(String),
     /// The directory holds no medium.
-    #[error("{0} holds no Capstan medium; check the path, or back up to it first")]
+    #[error("{0} holds no Capstan medium{then}", then = then(self.hint()))]
     NoMedium(String),
     /// The medium's header cannot be read.
-    #[error("the medium in {path} cannot be used: {source}{}", header_hint(.path, .source))]
+    #[error("the medium in {path} cannot be used: {}{then}", Explain::sentence(source), then = then(self.hint()))]
     Medium {
         /// Where it is.
         path: String,
@@ -53,11 +51,7 @@ pub enum DeviceError {
         source: FormatError,
     },
     /// The segments are there, their header file is not: nothing is written to such a medium.
-    #[error(
-        "the medium in {path} has segments but no {name} that can be read: nothing is added to it; `capstan media repair \
-         {word}` writes that file anew",
-        word = shell_word(path)
-    )]
+    #[error("the medium in {path} has segments but no {name} that can be read: nothing is added to it{then}", then = then(self.hint()))]
     HeaderLost {
         /// Where it is.
         path: String,
@@ -65,11 +59,7 @@ pub enum DeviceError {
         name: &'static str,
     },
     /// A tape's first block is damaged, and what is behind it says which medium it is.
-    #[error(
-        "the first block of {path} is damaged: '{label}' is read, and nothing is added to it; `capstan media retire {word}` brings \
-         what must stay to another tape",
-        word = shell_word(label)
-    )]
+    #[error("the first block of {path} is damaged: '{label}' is read, and nothing is added to it{then}", then = then(self.hint()))]
     TapeHeaderLost {
         /// The tape.
         path: String,
@@ -77,16 +67,14 @@ pub enum DeviceError {
         label: String,
     },
     /// A tape's first block is damaged, and nothing behind it that can be read says which medium it is.
-    #[error(
-        "{0} is a tape of Capstan, but its first block is damaged, and nothing behind it that can be read says which medium it is; \
-         try another drive, or restore from a copy of what it holds"
-    )]
+    #[error("{0} is a tape of Capstan, but its first block is damaged, and nothing behind it that can be read says which \
+         medium it is{then}", then = then(self.hint()))]
     TapeUnread(String),
     /// The tape behind a spool failed before, which was said then.
     #[error("the tape behind the spool failed: {0}")]
-    SpoolFailed(String),
+    SpoolFailed(Problem),
     /// The file of a spool, which is no part of the medium.
-    #[error("cannot {action} the spool in {path}: {source}{}", spool_hint(.source))]
+    #[error("cannot {action} the spool in {path}: {source}{then}", then = then(self.hint()))]
     Spool {
         /// What was tried.
         action: &'static str,
@@ -97,9 +85,7 @@ pub enum DeviceError {
         source: io::Error,
     },
     /// There is next to nothing free where the medium lies.
-    #[error(
-        "there is no room for a medium in {path}: less than {least_mib} MiB are free; free space or name another device"
-    )]
+    #[error("there is no room for a medium in {path}: less than {least_mib} MiB are free{then}", then = then(self.hint()))]
     NoRoom {
         /// Where it is.
         path: String,
@@ -107,10 +93,7 @@ pub enum DeviceError {
         least_mib: u64,
     },
     /// The disk of a medium is full.
-    #[error(
-        "the disk of medium '{label}' in {path} is full: less than {least_mib} MiB are free; {}",
-        WAYS_TO_ROOM
-    )]
+    #[error("the disk of medium '{label}' in {path} is full: less than {least_mib} MiB are free{then}", then = then(self.hint()))]
     MediumFull {
         /// The medium's label.
         label: String,
@@ -120,23 +103,16 @@ pub enum DeviceError {
         least_mib: u64,
     },
     /// The null device was asked for what it took.
-    #[error("the null device keeps nothing; name a directory or a tape that holds a medium")]
+    #[error("the null device keeps nothing{then}", then = then(self.hint()))]
     KeepsNothing,
     /// A library was named and no tape of it.
-    #[error(
-        "{0} is a library: say which tape is meant, as {0}?tape=BARCODE; `capstan library inventory` lists them"
-    )]
+    #[error("{0} is a library: say which tape is meant, as {0}?tape=BARCODE{then}", then = then(self.hint()))]
     WhichTape(String),
     /// What takes no attachments was to be given one.
-    #[error(
-        "only a tape, or an array of nothing but tapes, takes an attachment; name another device"
-    )]
+    #[error("only a tape, or an array of nothing but tapes, takes an attachment{then}", then = then(self.hint()))]
     KeepsNoAttachment,
     /// The tapes of an array need more drives than there are.
-    #[error(
-        "library {library} has {drives} drives, and each of the array's {tapes} tapes in it needs one for itself; use fewer \
-         members there, or a library with more drives"
-    )]
+    #[error("library {library} has {drives} drives, and each of the array's {tapes} tapes in it needs one for itself{then}", then = then(self.hint()))]
     TooFewDrives {
         /// The library.
         library: String,
@@ -146,17 +122,13 @@ pub enum DeviceError {
         tapes: u32,
     },
     /// The header of a tape cannot be changed without losing what is behind it.
-    #[error(
-        "{0} holds backups, and the header at its begin cannot be written without losing them; recycle it first"
-    )]
+    #[error("{0} holds backups, and the header at its begin cannot be written without losing them{then}", then = then(self.hint()))]
     HeaderStays(String),
     /// The drive, the tape or the library.
     #[error(transparent)]
     Tape(#[from] TapeError),
     /// Another process writes to it.
-    #[error(
-        "the medium in {path} is in use by {holder}; wait until it ends, or use another device"
-    )]
+    #[error("the medium in {path} is in use by {holder}{then}", then = then(self.hint()))]
     Busy {
         /// Where it is.
         path: String,
@@ -164,10 +136,7 @@ pub enum DeviceError {
         holder: String,
     },
     /// The block size asked for is not the medium's.
-    #[error(
-        "the medium in {path} has blocks of {have} bytes, and {want} were asked for; leave --block-size out or use \
-         another medium"
-    )]
+    #[error("the medium in {path} has blocks of {have} bytes, and {want} were asked for{then}", then = then(self.hint()))]
     BlockSize {
         /// Where it is.
         path: String,
@@ -177,10 +146,7 @@ pub enum DeviceError {
         want: u32,
     },
     /// A medium that is a member of an array is named alone.
-    #[error(
-        "the medium in {path} is a part of an array{place}, and cannot be used alone; name the array with all its \
-         members, as rait5:DEVICE,DEVICE,DEVICE"
-    )]
+    #[error("the medium in {path} is a part of an array{place}, and cannot be used alone{then}", then = then(self.hint()))]
     ArrayMember {
         /// Where it is.
         path: String,
@@ -193,16 +159,13 @@ pub enum DeviceError {
         /// Where it is.
         path: String,
         /// Why not, and what to do.
-        problem: String,
+        problem: Problem,
     },
     /// A member of an array is lost already.
     #[error("{0}")]
-    MemberLost(String),
+    MemberLost(Problem),
     /// Too many members of an array are lost.
-    #[error(
-        "the array {array} lacks {lost} of its {members} members and can do without {spare}: {source}; bring members \
-         back, or name them where they are now"
-    )]
+    #[error("the array {array} lacks {lost} of its {members} members and can do without {spare}: {}{then}", source.sentence(), then = then(self.hint()))]
     ArrayBroken {
         /// Its name.
         array: String,
@@ -217,10 +180,7 @@ pub enum DeviceError {
         source: Box<DeviceError>,
     },
     /// A member counts its segments otherwise than the array.
-    #[error(
-        "it would give its next segment the number {}, the array's is {}; rebuild this member",
-        given.0, number.0
-    )]
+    #[error("it would give its next segment the number {}, the array's is {}{then}", given.0, number.0, then = then(self.hint()))]
     ArrayOutOfStep {
         /// The member's number.
         given: SegmentNumber,
@@ -229,55 +189,102 @@ pub enum DeviceError {
     },
 }
 
+impl Explain for DeviceError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NotOurs(_) => "name an empty or new directory or a blank tape, or what capstan made (`capstan media erase TAPE \
+                 --foreign` makes a tape blank)".to_owned(),
+            Self::NotBlank(_) => "name an empty or new directory, or a blank tape".to_owned(),
+            Self::NoMedium(_) => "check the path, or back up to it first".to_owned(),
+            Self::HeaderLost { path, .. } => format!("`capstan media repair {}` writes that file anew", shell_word(path)),
+            Self::TapeHeaderLost { label, .. } => format!("`capstan media retire {}` brings what must stay to another tape", shell_word(label)),
+            Self::TapeUnread(_) => "try another drive, or restore from a copy of what it holds".to_owned(),
+            Self::NoRoom { .. } => "free space or name another device".to_owned(),
+            Self::KeepsNothing => "name a directory or a tape that holds a medium".to_owned(),
+            Self::WhichTape(_) => "`capstan library inventory` lists them".to_owned(),
+            Self::KeepsNoAttachment => "name another device".to_owned(),
+            Self::TooFewDrives { .. } => "use fewer members there, or a library with more drives".to_owned(),
+            Self::HeaderStays(_) => "recycle it first".to_owned(),
+            Self::Busy { .. } => "wait until it ends, or use another device".to_owned(),
+            Self::BlockSize { .. } => "leave --block-size out or use another medium".to_owned(),
+            Self::ArrayMember { .. } => "name the array with all its members, as rait5:DEVICE,DEVICE,DEVICE".to_owned(),
+            Self::ArrayOutOfStep { .. } => "rebuild this member".to_owned(),
+            Self::NoThread(e) => return e.hint(),
+            Self::Address(e) => return e.hint(),
+            Self::Tape(e) => return e.hint(),
+            Self::Io { action, source, .. } => return self.hint_of_io(hint(action, source)),
+            Self::Medium { path, source } => return source.hint().or_else(|| Some(header_hint(path))),
+            Self::Spool { source, .. } => spool_hint(source).to_owned(),
+            Self::MediumFull { .. } => WAYS_TO_ROOM.to_owned(),
+            Self::ArrayBroken { source, .. } => source.problem().hint_too(BRING_BACK).hint?,
+            Self::NotOfArray { problem, .. } | Self::SpoolFailed(problem) | Self::MemberLost(problem) => return problem.hint.clone(),
+        })
+    }
+}
+
+/// What to do where too many members of an array are lost.
+const BRING_BACK: &str = "bring members back, or name them where they are now";
+
 /// What gives room back on the disk of a medium.
 pub const WAYS_TO_ROOM: &str = "make room, or let `capstan prune` with keep rules remove what need not stay, or let go what is there for newer \
      versions alone, by `capstan consolidate NAME@SESSION --to DIRECTORY` of the oldest version that is to be kept, on another disk";
 
-fn hint(action: &str, error: &io::Error) -> &'static str {
-    match error.kind() {
+/// How that follows in the text of an error, which ends with what a drive said to do where it was one.
+fn own_hint(action: &str, error: &io::Error) -> String {
+    then(hint(action, error).map(str::to_owned))
+}
+
+/// What to do where the operating system refused.
+fn hint(action: &str, error: &io::Error) -> Option<&'static str> {
+    Some(match error.kind() {
         io::ErrorKind::NotFound if action == "create the directory" => {
-            "; check the path: the directory above has to be there and has to take new ones"
+            "check the path: the directory above has to be there and has to take new ones"
         }
-        io::ErrorKind::NotFound => "; check the path, and that its file system is mounted",
-        io::ErrorKind::NotADirectory => "; name a directory: that is what a medium is",
+        io::ErrorKind::NotFound => "check the path, and that its file system is mounted",
+        io::ErrorKind::NotADirectory => "name a directory: that is what a medium is",
         io::ErrorKind::StorageFull => {
-            "; free space on it or use another device, what was committed is kept"
+            "free space on it or use another device, what was committed is kept"
         }
         io::ErrorKind::FileTooLarge => {
-            "; raise the limit (ulimit -f), or use a file system that takes such large files"
+            "raise the limit (ulimit -f), or use a file system that takes such large files"
         }
-        io::ErrorKind::PermissionDenied => "; check its owner and mode, or run as its owner",
-        io::ErrorKind::ReadOnlyFilesystem => "; mount it read-write",
-        _ => "",
-    }
+        io::ErrorKind::PermissionDenied => "check its owner and mode, or run as its owner",
+        io::ErrorKind::ReadOnlyFilesystem => "mount it read-write",
+        _ => return None,
+    })
 }
 
 fn spool_hint(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => "; name a directory that is there as spool=DIR",
+        io::ErrorKind::NotFound => "name a directory that is there as spool=DIR",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; free space there, or name another directory or a smaller spool-size"
+            "free space there, or name another directory or a smaller spool-size"
         }
-        io::ErrorKind::PermissionDenied => "; check its owner and mode, or run as its owner",
-        _ => "; check that disk, or name a directory on another",
+        io::ErrorKind::PermissionDenied => "check its owner and mode, or run as its owner",
+        _ => "check that disk, or name a directory on another",
     }
 }
 
 /// What names of tapes begin with: their headers cannot be written anew without losing what is behind.
 const TAPES: [&str; 3] = ["vtape:", "scsi:", "iscsi:"];
 
-fn header_hint(path: &str, error: &FormatError) -> String {
-    match error {
-        // They say themselves what to do.
-        FormatError::Newer { .. } | FormatError::UnknownFeatures(_) => String::new(),
-        _ if !TAPES.iter().any(|scheme| path.starts_with(scheme)) => {
-            format!("; `capstan media repair {}` writes its header file anew", shell_word(path))
-        }
-        _ => "; restore from a copy of what it holds, or name another device".to_owned(),
+fn header_hint(path: &str) -> String {
+    match TAPES.iter().any(|scheme| path.starts_with(scheme)) {
+        true => "restore from a copy of what it holds, or name another device".to_owned(),
+        false => format!("`capstan media repair {}` writes its header file anew", shell_word(path)),
     }
 }
 
 impl DeviceError {
+    /// What to do where the operating system refused, or a drive said what is wrong in its place.
+    fn hint_of_io(&self, own: Option<&str>) -> Option<String> {
+        match (self.of_tape().map(Explain::problem), own) {
+            (Some(of_tape), Some(own)) => of_tape.hint_too(own).hint,
+            (Some(of_tape), None) => of_tape.hint,
+            (None, own) => own.map(str::to_owned),
+        }
+    }
+
     /// Why there is no medium on a device that is neither a directory, a tape nor an array.
     pub fn has_no_medium(address: &Address) -> Self {
         address.known().err().map_or(Self::KeepsNothing, Self::Address)

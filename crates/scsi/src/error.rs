@@ -3,6 +3,7 @@
 use std::io;
 
 use capstan_address::AddressError;
+use capstan_engine::problem::{Explain, then};
 
 use crate::answers::sense::Sense;
 use crate::holders::Holder;
@@ -22,12 +23,10 @@ pub enum Error {
         source: io::Error,
     },
     /// The name is none of a SCSI device.
-    #[error(
-        "{0} is not a SCSI device; name a tape drive or changer as /dev/sgN, /dev/nstN, /dev/schN or iscsi://host/target/lun"
-    )]
+    #[error("{0} is not a SCSI device{then}", then = then(self.hint()))]
     NotScsi(String),
     /// Another process has it open.
-    #[error("{device} is in use by {}; end it, or use another device", crate::holders::list(.holders))]
+    #[error("{device} is in use by {}{then}", crate::holders::list(.holders), then = then(self.hint()))]
     Busy {
         /// The device.
         device: String,
@@ -38,12 +37,10 @@ pub enum Error {
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The library that speaks iSCSI is not on this machine, or of no use.
-    #[error(
-        "cannot use iSCSI devices: {0}; install libiscsi (Debian and Ubuntu: apt-get install libiscsi7; Red Hat: dnf install libiscsi)"
-    )]
+    #[error("cannot use iSCSI devices: {0}{then}", then = then(self.hint()))]
     NoLibiscsi(String),
     /// The target did not let us in.
-    #[error("cannot connect to {device}: {why}{}", connect_hint(.why))]
+    #[error("cannot connect to {device}: {why}{then}", then = then(self.hint()))]
     Connect {
         /// The device.
         device: String,
@@ -51,9 +48,7 @@ pub enum Error {
         why: String,
     },
     /// The connection broke.
-    #[error(
-        "lost {device} while {doing}: {why}; the position of its tape is unknown until it was reconnected and rewound or located"
-    )]
+    #[error("lost {device} while {doing}: {why}{then}", then = then(self.hint()))]
     Lost {
         /// The device.
         device: String,
@@ -73,9 +68,7 @@ pub enum Error {
         why: String,
     },
     /// No answer in time.
-    #[error(
-        "{device} did not answer within {seconds} s while {doing}; look at its display, and power-cycle it if it stays so"
-    )]
+    #[error("{device} did not answer within {seconds} s while {doing}{then}", then = then(self.hint()))]
     TimedOut {
         /// The device.
         device: String,
@@ -95,15 +88,13 @@ pub enum Error {
         sense: Sense,
     },
     /// Another host has it.
-    #[error("{device} is reserved by another host; end what uses it there, or release it")]
+    #[error("{device} is reserved by another host{then}", then = then(self.hint()))]
     Reserved {
         /// The device.
         device: String,
     },
     /// A status that is neither good nor explained by sense data.
-    #[error(
-        "{device} ended {doing} with SCSI status {status:#04x}; try again, and look at the device's own log if it stays so"
-    )]
+    #[error("{device} ended {doing} with SCSI status {status:#04x}{then}", then = then(self.hint()))]
     Status {
         /// The device.
         device: String,
@@ -113,9 +104,7 @@ pub enum Error {
         status: u8,
     },
     /// An answer that cannot be.
-    #[error(
-        "{device} gave an answer that makes no sense while {doing}: {why}; its firmware may need an update"
-    )]
+    #[error("{device} gave an answer that makes no sense while {doing}: {why}{then}", then = then(self.hint()))]
     Answer {
         /// The device.
         device: String,
@@ -133,7 +122,7 @@ pub enum Error {
         what: &'static str,
     },
     /// It is another kind of device.
-    #[error("{device} is {found}, not a {wanted}; check the device's name")]
+    #[error("{device} is {found}, not a {wanted}{then}", then = then(self.hint()))]
     WrongKind {
         /// The device.
         device: String,
@@ -143,7 +132,7 @@ pub enum Error {
         wanted: &'static str,
     },
     /// There is no tape in the drive.
-    #[error("{device} has no medium loaded; load one")]
+    #[error("{device} has no medium loaded{then}", then = then(self.hint()))]
     NoMedium {
         /// The device.
         device: String,
@@ -169,7 +158,7 @@ pub enum Error {
         why: String,
     },
     /// A block that the drive or the way to it cannot take.
-    #[error("{device} takes blocks of {min} to {max} bytes, not {len}; choose another block size")]
+    #[error("{device} takes blocks of {min} to {max} bytes, not {len}{then}", then = then(self.hint()))]
     BlockSize {
         /// The device.
         device: String,
@@ -192,14 +181,35 @@ pub enum Error {
     },
 }
 
+impl Explain for Error {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NotScsi(_) => "name a tape drive or changer as /dev/sgN, /dev/nstN, /dev/schN or iscsi://host/target/lun".to_owned(),
+            Self::Busy { .. } => "end it, or use another device".to_owned(),
+            Self::NoLibiscsi(_) => "install libiscsi (Debian and Ubuntu: apt-get install libiscsi7; Red Hat: dnf install libiscsi)".to_owned(),
+            Self::Lost { .. } => "the position of its tape is unknown until it was reconnected and rewound or located".to_owned(),
+            Self::TimedOut { .. } => "look at its display, and power-cycle it if it stays so".to_owned(),
+            Self::Reserved { .. } => "end what uses it there, or release it".to_owned(),
+            Self::Status { .. } => "try again, and look at the device's own log if it stays so".to_owned(),
+            Self::Answer { .. } => "its firmware may need an update".to_owned(),
+            Self::WrongKind { .. } => "check the device's name".to_owned(),
+            Self::NoMedium { .. } => "load one".to_owned(),
+            Self::BlockSize { .. } => "choose another block size".to_owned(),
+            Self::Address(e) => return e.hint(),
+            Self::Connect { why, .. } => connect_hint(why).to_owned(),
+            Self::Io { .. } | Self::NotSent { .. } | Self::Check { .. } | Self::Unsupported { .. } | Self::PositionUnknown { .. } | Self::NotThere { .. } | Self::KeyLost { .. } => return None,
+        })
+    }
+}
+
 fn connect_hint(why: &str) -> &'static str {
     let why = why.to_ascii_lowercase();
     if why.contains("authentication") || why.contains("chap") || why.contains("secret") {
-        "; check user and secret"
+        "check user and secret"
     } else if why.contains("not found") || why.contains("not exist") {
-        "; check the target's name and LUN"
+        "check the target's name and LUN"
     } else {
-        "; check host, port and that the target is up"
+        "check host, port and that the target is up"
     }
 }
 

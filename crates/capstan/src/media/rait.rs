@@ -97,7 +97,8 @@ pub fn members(info: &ArrayInfo) -> String {
     let row = |(place, m): (usize, &capstan_cell::arrays::MemberInfo)| {
         let lacking = m.lacking.len() as u64;
         let lacks = (lacking > 0).then(|| format!("it lacks {} segments", grouped(lacking)));
-        let problems: Vec<String> = lacks.into_iter().chain(m.problems.clone()).collect();
+        let problems: Vec<String> =
+            lacks.into_iter().chain(m.problems.iter().map(ToString::to_string)).collect();
         [
             (place + 1).to_string(),
             m.state().to_owned(),
@@ -120,7 +121,7 @@ pub fn members_json(info: &ArrayInfo) -> Vec<Value> {
                 "state": m.state(),
                 "segments": m.segments,
                 "lacking": m.lacking.iter().map(|n| n.0).collect::<Vec<_>>(),
-                "problems": m.problems,
+                "problems": m.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
             })
         })
         .collect()

@@ -188,8 +188,8 @@ pub fn failed(
 ) -> Report {
     let end = Timestamp::now();
     let code = if failure.code == BAD_INPUT { "bad-input" } else { "failed" };
-    let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-    let error = format!("{}{hint}", failure.error);
+    let refused = failure.problem();
+    let (path, error) = (String::new(), refused.to_string());
     Report {
         host: host.to_owned(),
         method: method.to_owned(),
@@ -198,7 +198,7 @@ pub fn failed(
         end: format!("{end:.3}"),
         elapsed_s: end.duration_since(start).as_secs_f64(),
         error_count: 1,
-        errors: vec![ReportError { path: String::new(), error, code }],
+        errors: vec![ReportError { path, error, code, refused: Some(refused) }],
         faults: devices.take_struck(),
         ..Report::default()
     }

@@ -391,9 +391,10 @@ fn closed(label: &str, why: CellError) -> CellError {
     if !why.is_of_keys() {
         return why;
     }
-    CellError::NoKey(format!(
-        "tape '{label}' is encrypted by its drive, and its key does not open: {why}"
-    ))
+    CellError::NoKey(
+        format!("tape '{label}' is encrypted by its drive, and its key does not open: {why}")
+            .into(),
+    )
 }
 
 /// Why a tape cannot be written where it is, as no drive there writes its generation. One whose library is away says so itself.

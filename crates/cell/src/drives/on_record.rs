@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use capstan_address::{Address, LibraryName};
 use capstan_engine::message::Code;
+use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
 use capstan_medium::host::ledger::{DriveFault, DriveOnRecord, SUSPECT};
@@ -45,8 +46,11 @@ pub struct DriveRecord {
 pub struct DriveFailure {
     /// When, in microseconds since 1970.
     pub at_us: i64,
-    /// What it said.
+    /// What it said, and in records of old also what to do.
     pub what: String,
+    /// What to do about it.
+    #[serde(default)]
+    pub hint: Option<String>,
     /// Whether it failed in writing.
     is_written: bool,
 }
@@ -73,13 +77,16 @@ impl DriveRecord {
     }
 
     /// Why somebody should see to it, in words that follow its name; nothing where nobody has to.
-    pub fn why_ill(&self) -> Option<String> {
+    pub fn why_ill(&self) -> Option<Problem> {
         match (&self.failed, self.suspect_by()) {
-            (Some(failed), _) => Some(format!("failed: {}", failed.what)),
-            (None, Some((tapes, other))) => Some(format!(
-                "had errors with tapes {}, and drive {other} has none",
-                tapes.join(" and ")
-            )),
+            (Some(failed), _) => {
+                let what = Problem::new(format!("failed: {}", failed.what));
+                Some(Problem { hint: failed.hint.clone(), ..what })
+            }
+            (None, Some((tapes, other))) => {
+                let tapes = tapes.join(" and ");
+                Some(format!("had errors with tapes {tapes}, and drive {other} has none").into())
+            }
             (None, None) => None,
         }
     }
@@ -143,7 +150,12 @@ pub(crate) fn known_of(idb: &Idb, library: &LibraryName) -> Vec<DriveOnRecord> {
 pub(crate) fn note_failure(idb: &Idb, fault: &DriveFault) -> Result<()> {
     let mut record = record_of(idb, &fault.library.to_string(), fault.drive)?;
     let is_written = fault.is_written || record.failed.is_some_and(|of| of.is_written);
-    record.failed = Some(DriveFailure { at_us: now_us(), what: fault.what.clone(), is_written });
+    record.failed = Some(DriveFailure {
+        at_us: now_us(),
+        what: fault.what.sentence.clone(),
+        hint: fault.what.hint.clone(),
+        is_written,
+    });
     put(idb, &record)
 }
 

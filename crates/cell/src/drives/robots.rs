@@ -172,7 +172,7 @@ impl<'a> Applicant<'a> {
         let (idb, terms) = (self.idb, self.terms);
         let failed = |e: IdbError| TapeError::Library {
             library: robot.to_owned(),
-            problem: format!("its robot cannot be booked: {}", chain(&e)),
+            problem: format!("its robot cannot be booked: {}", chain(&e)).into(),
         };
         loop {
             let wanted = new_lease(self.idb.host(), robot, terms);

@@ -9,7 +9,7 @@ use capstan_format::id::{MediumId, SegmentId};
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     /// A catalog, or what a version builds on, cannot be had.
-    #[error("{0}")]
+    #[error("{}", .0.sentence())]
     Catalog(CatalogError),
     /// The pages of the internal database are damaged.
     #[error("the internal database {place} is damaged: {first}{more}")]
@@ -120,8 +120,8 @@ pub enum Damage {
 impl Explain for Damage {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Catalog(_)
-            | Self::SegmentOnNoMedium(_)
+            Self::Catalog(e) => return e.hint(),
+            Self::SegmentOnNoMedium(_)
             | Self::SegmentWithoutPlace(_)
             | Self::NoPlace
             | Self::OnlyLackingCopies(_)

@@ -20,7 +20,7 @@ mod versions;
 use capstan_address::AddressError;
 use capstan_catalog::CatalogError;
 pub(crate) use capstan_engine::message::{chain, plain};
-use capstan_engine::problem::Explain;
+use capstan_engine::problem::{Explain, Problem};
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
 use capstan_format::id::MediumId;
@@ -59,16 +59,16 @@ pub enum CellError {
     Damage(Box<Damage>),
     /// A medium is not as it was last written; nothing was written to it.
     #[error("{0}")]
-    Changed(String),
+    Changed(Problem),
     /// A tape is another medium than the one that was recorded there, by an exchange of labels, which is corrected; nothing was written.
     #[error("{0}")]
-    Exchanged(String),
+    Exchanged(Problem),
     /// No medium takes more; nothing was written.
     #[error("{0}")]
-    NoMedium(String),
+    NoMedium(Problem),
     /// Of the tapes that are there none can be written; nothing was written.
     #[error("{0}")]
-    NoTape(String),
+    NoTape(Problem),
     /// A medium is not at hand: it was brought elsewhere, or is not where it was last seen.
     #[error("{text}")]
     Away {
@@ -77,7 +77,7 @@ pub enum CellError {
         /// Where it is, or what is found in its place, in words that follow its name.
         why: String,
         /// The whole sentence, with what to do.
-        text: String,
+        text: Problem,
     },
     /// A medium is where it should be, and cannot be read.
     #[error("{text}")]
@@ -85,14 +85,14 @@ pub enum CellError {
         /// The medium.
         medium: MediumId,
         /// The whole sentence, with what to do.
-        text: String,
+        text: Problem,
     },
     /// Others have what would do; nothing was written.
     #[error("{0}")]
-    InUse(String),
+    InUse(Problem),
     /// What was begun could not be ended: something was written.
     #[error("{0}")]
-    Unfinished(String),
+    Unfinished(Problem),
     /// The internal database.
     #[error(transparent)]
     Idb(#[from] IdbError),
@@ -122,7 +122,7 @@ pub enum CellError {
     Key(#[from] KeyError),
     /// Nothing is at hand that could open keys.
     #[error("{0}")]
-    NoKey(String),
+    NoKey(Problem),
     /// The operating system.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -142,7 +142,7 @@ pub enum CellError {
     Target(#[from] capstan_port::disk::restore::TargetRefused),
     /// A restore's target has no room left.
     #[error("{0}")]
-    TargetFull(String),
+    TargetFull(Problem),
 }
 
 impl<T: Into<Refusal>> From<T> for CellError {
@@ -166,7 +166,7 @@ impl From<CatalogError> for CellError {
             CatalogError::Io { action, path, source } => Self::Io { action, path, source },
             // What is at hand and damaged, or another one, is not put right by asking in another way.
             CatalogError::NoCatalog { ref away, .. } if away.is_damage => {
-                Self::Unfinished(e.to_string())
+                Self::Unfinished(e.problem())
             }
             CatalogError::UnknownBase { .. }
             | CatalogError::OnNoMedium { .. }
@@ -270,7 +270,30 @@ impl CellError {
 
 impl Explain for CellError {
     fn hint(&self) -> Option<String> {
-        self.refusal().and_then(Explain::hint)
+        match self {
+            Self::Refused(of) => of.hint(),
+            Self::Damage(of) => of.hint(),
+            Self::Changed(of)
+            | Self::Exchanged(of)
+            | Self::NoMedium(of)
+            | Self::NoTape(of)
+            | Self::InUse(of)
+            | Self::Unfinished(of)
+            | Self::NoKey(of)
+            | Self::TargetFull(of)
+            | Self::Away { text: of, .. }
+            | Self::Unreadable { text: of, .. } => of.hint.clone(),
+            Self::Idb(e) => e.hint(),
+            Self::Address(e) => e.hint(),
+            Self::Device(e) => e.hint(),
+            Self::Read(e) => e.hint(),
+            Self::Write(e) => e.hint(),
+            Self::Format { source, .. } => source.hint(),
+            Self::Key(e) => e.hint(),
+            Self::NoThread(e) => e.hint(),
+            Self::Target(e) => e.hint(),
+            Self::Io { .. } => None,
+        }
     }
 }
 

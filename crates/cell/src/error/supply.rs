@@ -1,7 +1,7 @@
 //! Media that are to be made or written, and cannot be so.
 
 use capstan_address::{Address, ArrayAddress, LibraryName};
-use capstan_engine::problem::Explain;
+use capstan_engine::problem::{Explain, Problem};
 
 /// Why no medium is made or chosen as it was asked for; nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,12 +75,12 @@ pub enum SupplyRefusal {
         array: ArrayAddress,
     },
     /// A member of an array of tapes fails, and another array is taken.
-    #[error("{member}: {why}")]
+    #[error("{member}: {}", why.sentence)]
     MemberFailed {
         /// The member.
         member: String,
         /// What failed.
-        why: String,
+        why: Problem,
     },
     /// A tape does not become a member of a new array.
     #[error("{why}")]
@@ -113,11 +113,11 @@ impl Explain for SupplyRefusal {
             }
             Self::OneTape { .. } => "--barcodes is for the tapes of a library".to_owned(),
             Self::BadBarcodePattern { .. }
-            | Self::MemberFailed { .. }
             | Self::TapeNotFree { .. }
             | Self::TapeHoldsBackups
             | Self::AnotherTape
             | Self::TapeHoldsUnrecorded => return None,
+            Self::MemberFailed { why, .. } => return why.hint.clone(),
             Self::NoSuchBarcode { .. } => "`capstan library inventory` lists them".to_owned(),
             Self::TakesNoMore { .. } => {
                 "name a library or a pool instead, that the session can go on on another".to_owned()

@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use capstan_engine::entropy::Entropy;
+use capstan_engine::problem::Problem;
 use capstan_engine::{durable, regular};
 use capstan_format::keys::{
     Grant, KeyError, KeyRecord, KeyRing, LockKind, MAX_WRAPS, NamesKey, PairId, Purpose,
@@ -367,10 +368,10 @@ fn nothing_given(ring: &KeyRing) -> CellError {
         return KeyError::PublicOnly.into();
     }
     let active = pairs.last().map(|p| p.id.to_string()).unwrap_or_default();
-    CellError::NoKey(format!(
-        "key {active} has to be unlocked for this and no secret is given; set {ENV_PASSPHRASE}, {ENV_KEY_FILE} or \
-         {ENV_RECOVERY_CODE}"
-    ))
+    CellError::NoKey(
+        Problem::new(format!("key {active} has to be unlocked for this and no secret is given"))
+            .hint(format!("set {ENV_PASSPHRASE}, {ENV_KEY_FILE} or {ENV_RECOVERY_CODE}")),
+    )
 }
 
 /// Records wrapped keys that a medium has, those that are not known yet.

@@ -153,7 +153,7 @@ impl From<CheckError> for CellError {
             CheckError::Pattern(e) => e.into(),
             CheckError::NoThread(e) => Self::NoThread(e),
             CheckError::Open { path, source } => Self::Io { action: "open", path, source },
-            CheckError::Rows => Self::Unfinished(e.to_string()),
+            CheckError::Rows => Self::Unfinished(e.to_string().into()),
         }
     }
 }

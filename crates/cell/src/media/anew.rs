@@ -4,6 +4,7 @@
 //! its set, its label and its history stay what they were.
 
 use capstan_address::{Address, TapeAddress};
+use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Medium, Pool};
@@ -118,10 +119,13 @@ impl Cell {
         if self.pool(pool)?.appendable || self.is_empty(found.medium)? {
             return Ok(());
         }
-        Err(CellError::Exchanged(format!(
-            "{} in {address} holds more than was recorded, and pool '{pool}' appends to none; give the command again",
-            shown(found.medium, &found.label)
-        )))
+        Err(CellError::Exchanged(
+            Problem::new(format!(
+                "{} in {address} holds more than was recorded, and pool '{pool}' appends to none",
+                shown(found.medium, &found.label)
+            ))
+            .hint("give the command again"),
+        ))
     }
 
     /// Refuses a medium that is none of the pool, and marks the medium of the pool that was to be on its tape.

@@ -6,6 +6,7 @@
 
 use capstan_address::{Address, TapeAddress};
 use capstan_engine::message::Code;
+use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Management, Medium};
@@ -67,7 +68,7 @@ impl Cell {
              used as what it is"
         );
         self.note_passed(Code::Mislabelled, barcode, text.clone());
-        Ok(Some(CellError::Exchanged(format!("{text}; give the command again"))))
+        Ok(Some(CellError::Exchanged(Problem::new(text).hint("give the command again"))))
     }
 
     /// The error for a medium that is on none of the tapes whose labels were exchanged, by what they say: it is marked.

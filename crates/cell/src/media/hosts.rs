@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use capstan_engine::problem::Problem;
 use capstan_format::id::ObjectId;
 use capstan_idb::{Idb, Medium, Object};
 
@@ -33,11 +34,12 @@ pub(crate) fn has_it(idb: &Idb, medium: &Medium) -> Option<String> {
 /// The error for a medium that was not found here, if another host has it.
 pub(crate) fn at_other_host(idb: &Idb, medium: &Medium) -> Option<CellError> {
     let has_it = has_it(idb, medium)?;
-    let text = format!(
-        "{} is not at hand here: {has_it} in {}; do it there, or import it from where it is here",
+    let text = Problem::new(format!(
+        "{} is not at hand here: {has_it} in {}",
         shown(medium.id, &medium.label),
         medium.device
-    );
+    ))
+    .hint("do it there, or import it from where it is here");
     let why = format!("which is not at hand here: {has_it} in {}", medium.device);
     Some(CellError::Away { medium: medium.id, why, text })
 }

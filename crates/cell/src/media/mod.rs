@@ -23,6 +23,7 @@ use std::path::Path;
 
 use capstan_address::{Address, TapeAddress};
 use capstan_engine::message::shell_word;
+use capstan_engine::problem::{Explain, Problem};
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::{Idb, Management, Medium, Segment};
@@ -207,7 +208,7 @@ fn look(devices: &dyn DeviceHost, medium: &Medium) -> AtHand {
         // Nobody loads a tape to look at it.
         address @ Address::Tape(tape) => {
             let place = whereabouts::place_of(devices, tape);
-            found.absent = absent(tape, &place);
+            found.absent = absent(tape, &place).map(|why| why.to_string());
             let place = place.ok().flatten();
             found.tapes = whereabouts::tapes_of(address, |_| place);
             return found;
@@ -254,7 +255,7 @@ fn look_at_array(
     // Nobody loads tapes to look at them.
     if address.is_sequential() {
         let (absent, lacking) = lacking_tapes(devices, address);
-        (found.absent, found.lost) = (absent, lacking);
+        (found.absent, found.lost) = (absent.map(|why| why.to_string()), lacking);
         let place = |tape: &TapeAddress| whereabouts::place_of(devices, tape).ok().flatten();
         found.tapes = whereabouts::tapes_of(address, place);
         return found;
@@ -279,16 +280,16 @@ fn look_at_array(
 }
 
 /// Why a tape is not in its library, if it is not.
-pub(crate) fn absent_tape(devices: &dyn DeviceHost, tape: &TapeAddress) -> Option<String> {
+pub(crate) fn absent_tape(devices: &dyn DeviceHost, tape: &TapeAddress) -> Option<Problem> {
     absent(tape, &whereabouts::place_of(devices, tape))
 }
 
 fn absent(
     tape: &TapeAddress,
-    place: &std::result::Result<Option<Place>, String>,
-) -> Option<String> {
+    place: &std::result::Result<Option<Place>, Problem>,
+) -> Option<Problem> {
     match place {
-        Ok(None) if tape.tape.is_some() => Some("it is not in the library".to_owned()),
+        Ok(None) if tape.tape.is_some() => Some("it is not in the library".into()),
         Ok(_) => None,
         Err(why) => Some(why.clone()),
     }
@@ -298,12 +299,12 @@ fn absent(
 pub(crate) fn lacking_tapes(
     devices: &dyn DeviceHost,
     address: &Address,
-) -> (Option<String>, Vec<String>) {
+) -> (Option<Problem>, Vec<String>) {
     match address {
         Address::Tape(tape) => {
             let unknown = tape.tape.is_none() && !devices.is_by_hand(tape).unwrap_or(true);
             let why = match unknown {
-                true => Some("it is not known which tape it is".to_owned()),
+                true => Some("it is not known which tape it is".into()),
                 false => absent_tape(devices, tape),
             };
             let lacking = why.iter().map(|why| format!("{tape}: {why}")).collect();
@@ -315,16 +316,17 @@ pub(crate) fn lacking_tapes(
             let lost = members.iter().filter(|(why, _)| why.is_some()).count();
             let lacking: Vec<String> = members.into_iter().flat_map(|(_, all)| all).collect();
             let broken = lost > array.layout.parity();
-            (lacking.first().filter(|_| broken).cloned(), lacking)
+            (lacking.first().filter(|_| broken).map(|first| first.as_str().into()), lacking)
         }
         Address::File(path) if !path.exists() => {
             let why = format!("{address} is not there");
-            (Some(why.clone()), vec![why])
+            (Some(why.clone().into()), vec![why])
         }
         Address::File(_) | Address::Null { .. } => (None, Vec::new()),
         Address::Unknown(_) => {
-            let why = address.known().err().map(|e| e.to_string());
-            (why.clone(), why.into_iter().collect())
+            let why = address.known().err().map(|e| e.problem());
+            let lacking = why.iter().map(ToString::to_string).collect();
+            (why, lacking)
         }
     }
 }

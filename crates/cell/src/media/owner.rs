@@ -3,6 +3,7 @@
 use capstan_address::{Address, LibraryName};
 use capstan_engine::entropy::Entropy;
 use capstan_engine::message::shell_word;
+use capstan_engine::problem::Problem;
 use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::{FORMAT_VERSION, MediumHeader, Protection};
 use capstan_idb::{Idb, Medium, RotationSet};
@@ -89,7 +90,7 @@ impl Cell {
                 ),
                 _ => format!("`capstan media import {}` takes it back", shell_word(address)),
             };
-            let text = format!("{name} {to}, so nothing is written to it; {way}");
+            let text = Problem::new(format!("{name} {to}, so nothing is written to it")).hint(way);
             let medium = header.medium;
             return Err(CellError::Away { medium, why: format!("which {to}"), text });
         }

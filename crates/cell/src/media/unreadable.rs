@@ -2,6 +2,7 @@
 
 use capstan_address::Address;
 use capstan_engine::message::shell_word;
+use capstan_engine::problem::{Explain, Problem};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_medium::names::HEADER_NAME;
@@ -9,7 +10,7 @@ use capstan_medium::{DeviceError, OpenMedium};
 
 use super::shown;
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::{CellError, Result};
 use crate::session::now_us;
 
 impl Cell {
@@ -70,13 +71,13 @@ impl Cell {
         if let Err(e) = self.note_unreadable(row) {
             return e;
         }
-        let why = e.of_tape().map_or_else(|| chain(e), |e| chain(e));
-        let text = format!(
-            "{} in {} cannot be read: {why}; it counts as damaged until `capstan verify --medium {}` reads it",
-            shown(row.id, &row.label),
-            row.device,
+        let why = e.of_tape().map_or_else(|| e.problem(), Explain::problem);
+        let (name, device) = (shown(row.id, &row.label), &row.device);
+        let sentence = format!("{name} in {device} cannot be read: {}", why.sentence);
+        let text = Problem { sentence, ..why }.hint_too(&format!(
+            "it counts as damaged until `capstan verify --medium {}` reads it",
             shell_word(&row.label)
-        );
+        ));
         CellError::Unreadable { medium: row.id, text }
     }
 }

@@ -1,6 +1,7 @@
 //! Where tapes are: in which place of their library; and how full media are.
 
 use capstan_address::{Address, TapeAddress};
+use capstan_engine::problem::{Explain, Problem};
 use capstan_idb::{Holdings, Management};
 use capstan_medium::host::DeviceHost;
 use capstan_medium::tape::Place;
@@ -38,11 +39,11 @@ impl TapeAt {
 pub(super) fn place_of(
     devices: &dyn DeviceHost,
     tape: &TapeAddress,
-) -> Result<Option<Place>, String> {
+) -> Result<Option<Place>, Problem> {
     let Some(barcode) = tape.tape.as_deref() else { return Ok(None) };
     match devices.inventory(&tape.library) {
         Ok(held) => Ok(held.iter().find(|h| h.barcode == barcode).map(|h| h.place)),
-        Err(e) => Err(crate::error::chain(&e)),
+        Err(e) => Err(e.problem()),
     }
 }
 

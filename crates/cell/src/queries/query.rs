@@ -6,6 +6,7 @@ use capstan_catalog::find::{Among, each_among};
 use capstan_catalog::listed::{Listed, listed};
 use capstan_catalog::row::{Row, path_of};
 use capstan_catalog::version::Merged;
+use capstan_engine::problem::Problem;
 use capstan_format::entry::{Entry, Kind, selected};
 use capstan_format::id::{KeyId, SessionId, VersionId};
 use capstan_format::keys::KeyRecord;
@@ -133,10 +134,13 @@ impl Cell {
         let ids: BTreeSet<[u8; 16]> = labels.iter().filter_map(|l| l.key).map(|k| k.0).collect();
         let record = |id| {
             let row = self.idb.key(KeyId(id))?.ok_or_else(|| {
-                CellError::NoKey(format!(
-                    "the wrapped keys {} are not known here; import the medium again",
-                    KeyId(id).short()
-                ))
+                CellError::NoKey(
+                    Problem::new(format!(
+                        "the wrapped keys {} are not known here",
+                        KeyId(id).short()
+                    ))
+                    .hint("import the medium again"),
+                )
             })?;
             Ok(KeyRecord::from_json(row.record.as_bytes())?)
         };

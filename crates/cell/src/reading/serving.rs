@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use capstan_engine::frames::{Lack, Place};
+use capstan_engine::problem::Explain;
 use capstan_format::catalog::Contents;
 use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::serve::spans::Spans;
 use capstan_media_agent::serve::{KnownMedia, Opened, gap};
 
-use crate::error::{CellError, chain};
+use crate::error::CellError;
 use crate::reading::version::VersionView;
 
 impl VersionView<'_> {
@@ -60,8 +61,8 @@ impl KnownMedia for VersionView<'_> {
 /// Why bytes cannot be had whose segment could not be opened, or read.
 pub(crate) fn lack_of(e: &CellError) -> Lack {
     match e.away() {
-        Some((medium, why)) => Lack::Away { medium, why: why.to_owned(), text: chain(e) },
-        None => Lack::Unread(chain(e)),
+        Some((medium, why)) => Lack::Away { medium, why: why.to_owned(), text: e.problem() },
+        None => Lack::Unread(e.problem()),
     }
 }
 
@@ -69,7 +70,8 @@ impl From<Lack> for CellError {
     fn from(lack: Lack) -> Self {
         match lack {
             Lack::Away { medium, why, text } => Self::Away { medium, why, text },
-            Lack::Damaged(text) | Lack::Unread(text) => Self::Unfinished(text),
+            Lack::Damaged(text) => Self::Unfinished(text.into()),
+            Lack::Unread(text) => Self::Unfinished(text),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! tells nothing. It is no damage, and is as away as a tape on a shelf.
 
 use capstan_engine::message::Code;
+use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
 use capstan_media_agent::read::error::ReadError;
@@ -72,9 +73,8 @@ fn code_of(e: Option<&TapeError>) -> Code {
 pub(crate) fn not_now(idb: &Idb, medium: MediumId, why: &str) -> CellError {
     let label = idb.medium(medium).ok().flatten().map(|row| row.label);
     let name = label.map_or_else(|| medium.short(), |label| format!("'{label}'"));
-    let text = format!(
-        "medium {name} could not be read now: {why}; that says nothing of what is on it: do it again when that is mended, or with \
-         another drive"
+    let text = Problem::new(format!("medium {name} could not be read now: {why}")).hint(
+        "that says nothing of what is on it: do it again when that is mended, or with another drive",
     );
     CellError::Away { medium, why: format!("which could not be read now: {why}"), text }
 }

@@ -8,6 +8,7 @@ pub(crate) mod outcome;
 use std::collections::BTreeMap;
 
 use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::problem::Problem;
 use capstan_engine::verdict::{Flow, Verdict};
 use capstan_format::id::MediumId;
 use capstan_medium::tape::{DriveSession, Struck};
@@ -25,6 +26,9 @@ pub struct ReportError {
     pub error: String,
     /// The code's name.
     pub code: &'static str,
+    /// The same with what to do apart, of what was refused: no code says there what to do.
+    #[serde(skip)]
+    pub refused: Option<Problem>,
 }
 
 /// Of what a replica (a mirror, a copy) was read, and why.

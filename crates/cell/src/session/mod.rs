@@ -199,6 +199,7 @@ impl Listener for SessionLog<'_> {
                     path: message.path.clone(),
                     error: message.text.clone(),
                     code: message.code.name(),
+                    refused: None,
                 });
             }
         }

@@ -145,13 +145,12 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_himself() {
-        let busy = |pid| CellError::InUse(format!("in use by process {pid} (capstan)"));
+        let busy = |pid| CellError::InUse(format!("in use by process {pid} (capstan)").into());
         assert!(is_ours(&busy(std::process::id())));
         assert!(!is_ours(&busy(std::process::id() + 1)));
-        assert!(!is_ours(&CellError::InUse(format!(
-            "in use by {}",
-            capstan_medium::tape::ANOTHER_HOST
-        ))));
+        assert!(!is_ours(&CellError::InUse(
+            format!("in use by {}", capstan_medium::tape::ANOTHER_HOST).into()
+        )));
         // Nobody set how long is waited: it is done once.
         let mut tried = 0;
         let refused: Result<()> = patiently(&LocalDevices::default(), || {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use capstan_address::LibraryName;
 use capstan_engine::message::shell_word;
+use capstan_engine::problem::{Explain, Problem};
 use capstan_format::id::MediumId;
 use capstan_medium::DeviceError;
 use capstan_medium::tape::TapeError;
@@ -121,9 +122,8 @@ impl Unfit {
     /// Adds what could not be opened, where that is a matter of this tape; else returns what failed.
     pub fn add(&mut self, name: &str, e: CellError) -> Result<()> {
         if e.is_busy() {
-            let why = chain(&e);
             // What to do is said once.
-            let why = why.split("; ").next().unwrap_or_default().to_owned();
+            let why = e.sentence();
             if !self.busy.contains(&why) {
                 self.busy.push(why);
             }
@@ -146,16 +146,16 @@ impl Unfit {
                     "{or}have tapes looked at anew that were seen before: `capstan library inventory {library} --rescan`"
                 ));
             }
-            return CellError::NoTape(text);
+            return CellError::NoTape(text.into());
         }
         let others = match found.is_empty() {
             true => String::new(),
             false => format!("; no other {of} can be written ({found})"),
         };
-        CellError::InUse(format!(
-            "{}{others}; have it waited for longer (--wait), or end that session",
-            self.busy.join(", ")
-        ))
+        CellError::InUse(
+            Problem::new(format!("{}{others}", self.busy.join(", ")))
+                .hint("have it waited for longer (--wait), or end that session"),
+        )
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_address::Address;
 use capstan_catalog::version::chain;
+use capstan_engine::problem::Problem;
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_format::lock::VersionLock;
 use capstan_idb::{Protection, Status, Version};
@@ -125,11 +126,8 @@ impl Cell {
             // What a tape has on record stays there.
             return Err(match on.is_empty() {
                 true => e,
-                false => CellError::Unfinished(format!(
-                    "{e}; on {} the lock is on record all the same, and counts after an import; copy the version to media with \
-                     room, and lock it then",
-                    on.join(", ")
-                )),
+                false => CellError::Unfinished(Problem::new(format!("{e}")).hint(format!("on {} the lock is on record all the same, and counts after an import; copy the version to \
+                 media with room, and lock it then", on.join(", ")))),
             });
         }
         let all: Vec<_> = versions.iter().map(|v| v.id).collect();
@@ -218,7 +216,8 @@ impl Cell {
             let device = self.device_of_medium(id).filter(Address::is_sequential);
             let here = match (device, held.remove(&id)) {
                 (Some(tapes), _) => {
-                    match self.exported(id)?.or_else(|| lacking_tapes(&*self.devices, &tapes).0) {
+                    let out = self.exported(id)?.map(Problem::from);
+                    match out.or_else(|| lacking_tapes(&*self.devices, &tapes).0) {
                         Some(why) => {
                             let name = self.labels(std::iter::once(&id))?.concat();
                             Err(LockRefusal::TapeAway { label: name, why }.into())

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use capstan_engine::leaving;
+use capstan_engine::problem::Explain;
 use capstan_medium::host::ledger::{DriveOnRecord, SUSPECT};
 use capstan_medium::tape::{DriveSession, TapeError};
 use capstan_tape::Changer;
@@ -77,8 +78,7 @@ impl Tape {
         if others.is_empty() {
             return Another::None;
         }
-        let what = why.to_string();
-        let what = what.split("; ").next().unwrap_or_default().to_owned();
+        let what = why.sentence();
         match self.chance_of(&others) {
             Chance::Is => {}
             Chance::IsNot(why) => {
@@ -245,8 +245,7 @@ impl Tape {
     /// The error for a drive that was left for another one, which others have.
     pub(super) fn waited_in_vain(&self, left: Box<Left>, busy: &TapeError) -> TapeError {
         self.moves.is_in_vain.store(true, Relaxed);
-        let (drive, what, why) = (left.drive, left.what.clone(), busy.to_string());
-        let why = why.split("; ").next().unwrap_or_default().to_owned();
+        let (drive, what, why) = (left.drive, left.what.clone(), busy.sentence());
         self.note_left(Some(left), None);
         TapeError::Untried { drive, what, why }
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use capstan_address::LibraryName;
 use capstan_engine::leaving;
+use capstan_engine::problem::Problem;
 use capstan_medium::tape::{Held, Place, TapeError, is_spare};
 use capstan_tape::{Changer, TapeDrive};
 
@@ -287,10 +288,11 @@ impl Bringing<'_> {
         match may_be_out.then(exported).flatten() {
             Some(exported) => Err(TapeError::Away {
                 library: library.name().to_owned(),
-                problem: format!(
-                    "tape {} {exported}, and lies in a mail slot; `capstan library import` takes it back",
+                problem: Problem::new(format!(
+                    "tape {} {exported}, and lies in a mail slot",
                     self.barcode
-                ),
+                ))
+                .hint("`capstan library import` takes it back"),
             }),
             None => Ok(()),
         }
@@ -355,17 +357,17 @@ pub(crate) fn no_drive(library: &str, holders: &[String]) -> TapeError {
 /// The tape with that barcode. A drive that gets one that cleans cleans itself, and ejects it.
 fn find(library: &dyn Changer, held: &[Held], barcode: &str) -> Result<Held, TapeError> {
     let refused =
-        |problem: String| TapeError::Library { library: library.name().to_owned(), problem };
+        |problem: Problem| TapeError::Library { library: library.name().to_owned(), problem };
     match held.iter().find(|h| h.barcode == barcode) {
-        Some(tape) if tape.is_cleaning() => Err(refused(format!(
-            "tape {barcode} cleans drives and takes no data; name another, or use `capstan library clean` to clean a drive"
-        ))),
+        Some(tape) if tape.is_cleaning() => Err(refused(
+            Problem::new(format!("tape {barcode} cleans drives and takes no data"))
+                .hint("name another, or use `capstan library clean` to clean a drive"),
+        )),
         Some(tape) => Ok(tape.clone()),
         None => Err(TapeError::Away {
             library: library.name().to_owned(),
-            problem: format!(
-                "tape {barcode} is not in it; put it into a mail slot and `capstan library import` it"
-            ),
+            problem: Problem::new(format!("tape {barcode} is not in it"))
+                .hint("put it into a mail slot and `capstan library import` it"),
         }),
     }
 }
@@ -385,7 +387,7 @@ fn put_away(
     if !is_in_drive(&library.inventory()?, &there.barcode, drive) {
         return Err(TapeError::Library {
             library: library.name().to_owned(),
-            problem: format!("tape {} is not in drive {drive} any more", there.barcode),
+            problem: format!("tape {} is not in drive {drive} any more", there.barcode).into(),
         });
     }
     let free = |place: &Place| held.iter().all(|h| h.place != *place);
@@ -399,10 +401,11 @@ fn put_away(
     let Some(home) = home.or(spare).or_else(any) else {
         return Err(TapeError::Library {
             library: library.name().to_owned(),
-            problem: format!(
-                "there is no free slot for tape {}, which is in drive {drive}; take a tape out of the library",
+            problem: Problem::new(format!(
+                "there is no free slot for tape {}, which is in drive {drive}",
                 there.barcode
-            ),
+            ))
+            .hint("take a tape out of the library"),
         });
     };
     library.move_tape(Place::Drive(drive), home)

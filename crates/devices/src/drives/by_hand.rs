@@ -1,5 +1,6 @@
 //! Tapes of drives that stand alone: somebody puts them in, and what is in is told by its header.
 
+use capstan_engine::problem::Problem;
 use capstan_format::block::BlockKind;
 use capstan_format::record::{MediumHeader, decode_record};
 use capstan_medium::host::Wanted;
@@ -41,7 +42,7 @@ pub(crate) fn awaited(
         if state.requests.is_there() {
             library.unload_drive(DRIVE).map_err(Refused::Failed)?;
         }
-        let problem = format!("{why}; put in {tape} instead");
+        let problem = Problem::new(why.clone()).hint(format!("put in {tape} instead"));
         Err(Refused::Other(TapeError::Away { library: name.clone(), problem }, why))
     })
 }

@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use capstan_address::{LibraryName, TapeAddress};
+use capstan_engine::problem::Explain;
 use capstan_medium::host::ledger::{DriveFault, DriveOnRecord};
 use capstan_medium::tape::TapeError;
 use parking_lot::Mutex;
@@ -141,7 +142,7 @@ impl Tape {
             tape: barcode.to_owned(),
             is_written,
             is_failure,
-            what: e.to_string(),
+            what: e.problem(),
         };
         self.tapes.state.ledger.note_fault(&fault);
         self.tapes.doubts.note_fault(fault);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use capstan_address::{Address, ArrayAddress};
 use capstan_engine::message::shell_word;
+use capstan_engine::problem::{Explain, Problem};
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
@@ -59,7 +60,7 @@ pub fn look(host: &LocalDevices, member: &Address) -> Result<MediumId, DeviceErr
         Some(_) => Ok(found.header.medium),
         None => Err(DeviceError::NotOfArray {
             path: member.to_string(),
-            problem: "the medium in it is of no array".to_owned(),
+            problem: "the medium in it is of no array".into(),
         }),
     }
 }
@@ -189,7 +190,7 @@ fn open_member(
     // What makes a medium of a device that stands alone makes none of an array's.
     let not_alone = |e| match e {
         DeviceError::NoMedium(path) => {
-            DeviceError::NotOfArray { path, problem: "no medium is in it".to_owned() }
+            DeviceError::NotOfArray { path, problem: "no medium is in it".into() }
         }
         e => e,
     };
@@ -197,8 +198,9 @@ fn open_member(
         Address::File(path) => {
             let at = path.display().to_string();
             if unfinished::is_in(path) {
-                let problem = "it was not written to its end; do `capstan rait rebuild` again";
-                return Err(DeviceError::NotOfArray { path: at, problem: problem.to_owned() });
+                let problem = Problem::new("it was not written to its end");
+                let problem = problem.hint("do `capstan rait rebuild` again");
+                return Err(DeviceError::NotOfArray { path: at, problem });
             }
             let storage = Arc::new(RealStorage::open(path).map_err(io_error("open", &at))?);
             let medium = OpenMedium::member_on(storage, &at).map_err(not_alone)?;
@@ -263,7 +265,7 @@ fn in_places(
         match member.and_then(|m| place_of(m, address, array, rebuilt)) {
             Ok((place, member)) if places[place].is_none() => places[place] = Some(Ok(member)),
             Ok((place, member)) => {
-                let problem = format!("member {} is there already", place + 1);
+                let problem = format!("member {} is there already", place + 1).into();
                 let path = member.address.to_string();
                 lost.push((named, DeviceError::NotOfArray { path, problem }));
             }
@@ -333,7 +335,7 @@ fn assemble(
                 lost.push(name.clone());
                 addresses.push(name);
                 let error = other.and_then(Result::err);
-                let text = error.as_ref().map_or_else(String::new, ToString::to_string);
+                let why = error.as_ref().map_or_else(|| Problem::new(""), Explain::problem);
                 let is_away = error.as_ref().is_some_and(DeviceError::spares_medium);
                 // One that is only not to be had now comes before those that are damaged: with it the array may be whole.
                 failure = match (failure, error) {
@@ -342,7 +344,7 @@ fn assemble(
                     }
                     (known, next) => known.or(next),
                 };
-                let (member, error, since) = (place, text, None);
+                let (member, error, since) = (place, why, None);
                 members.push(Err(LostMember { member, device, error, is_away, since }));
             }
         }
@@ -371,27 +373,26 @@ fn place_of(
     rebuilt: &[RebuiltMember],
 ) -> Result<(usize, Member), DeviceError> {
     let path = member.address.to_string();
-    let not = |problem: String| DeviceError::NotOfArray { path: path.clone(), problem };
+    let not = |problem: Problem| DeviceError::NotOfArray { path: path.clone(), problem };
     let Some(place) = &member.header.array else {
-        return Err(not("the medium in it is of no array, or its header is lost".to_owned()));
+        return Err(not("the medium in it is of no array, or its header is lost".into()));
     };
     let layout =
         place.layout().map_err(|source| DeviceError::Medium { path: path.clone(), source })?;
     if layout != address.layout {
-        return Err(not(format!(
-            "it is of an array {layout} with {} members; name the array so",
-            layout.members()
-        )));
+        let problem =
+            Problem::new(format!("it is of an array {layout} with {} members", layout.members()));
+        return Err(not(problem.hint("name the array so")));
     }
     if Some(place.array) != array {
-        return Err(not(format!("it is of another array, {}", place.array.short())));
+        return Err(not(format!("it is of another array, {}", place.array.short()).into()));
     }
     let now = rebuilt.iter().find(|of| of.member == place.member);
     if now.is_some_and(|now| now.medium != member.header.medium) {
         let label = shell_word(&member.header.label);
-        return Err(not(format!(
-            "`capstan rait rebuild` replaced it; `capstan rait status {label}` names the device that took its place, use that one"
-        )));
+        return Err(not(Problem::new("`capstan rait rebuild` replaced it").hint(format!(
+            "`capstan rait status {label}` names the device that took its place, use that one"
+        ))));
     }
     Ok((place.member as usize, member))
 }

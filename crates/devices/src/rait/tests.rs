@@ -105,7 +105,7 @@ impl Node {
             None => Err(LostMember {
                 member: place,
                 device: format!("m{place}"),
-                error: "gone".to_owned(),
+                error: "gone".into(),
                 is_away: away.contains(&place),
                 since: None,
             }),
@@ -462,7 +462,7 @@ fn a_member_that_fails_is_left() {
             return;
         }
         assert_eq!((lost.len(), lost[0].member), (1, 1), "{lost:?}");
-        assert!(lost[0].error.contains("power has failed"), "{lost:?}");
+        assert!(lost[0].error.sentence.contains("power has failed"), "{lost:?}");
         operations += 1;
     }
 }

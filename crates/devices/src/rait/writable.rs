@@ -166,7 +166,7 @@ fn write_to(
         let device = match lost.iter().find(|l| l.member == place) {
             Some(lost) => Err(DeviceError::MemberLost(lost.error.clone())),
             None => match unfit_now.iter().find(|(of, _)| *of == place) {
-                Some((_, why)) => Err(DeviceError::MemberLost(why.clone())),
+                Some((_, why)) => Err(DeviceError::MemberLost(why.clone().into())),
                 None => fit_member_device(host, member, locks, known),
             },
         };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use capstan_engine::problem::Problem;
 use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError, TapeLibrary};
 use capstan_scsi::find::Found;
 use capstan_tape::{Changer, TapeDrive};
@@ -26,14 +27,14 @@ impl Alone {
         ScsiDrive::open(&self.initiator, &self.name, &self.name, Expect::Anything)
     }
 
-    fn says(&self, problem: &str) -> TapeError {
-        TapeError::Library { library: self.name.clone(), problem: problem.to_owned() }
+    fn says(&self, problem: impl Into<Problem>) -> TapeError {
+        TapeError::Library { library: self.name.clone(), problem: problem.into() }
     }
 
     fn refuse_other(&self, number: u32) -> Result<(), TapeError> {
         match number {
             1 => Ok(()),
-            n => Err(self.says(&format!("it has no drive {n}: it is a drive that stands alone"))),
+            n => Err(self.says(format!("it has no drive {n}: it is a drive that stands alone"))),
         }
     }
 }
@@ -56,7 +57,8 @@ impl TapeLibrary for Alone {
 
     fn move_tape(&mut self, _: Place, _: Place) -> Result<(), TapeError> {
         Err(self.says(
-            "it has no robot; put the tape in by hand, or take it out after `capstan library unload`",
+            Problem::new("it has no robot")
+                .hint("put the tape in by hand, or take it out after `capstan library unload`"),
         ))
     }
 
@@ -71,7 +73,10 @@ impl TapeLibrary for Alone {
     }
 
     fn clean(&mut self, _: u32, _: Place) -> Result<Option<u32>, TapeError> {
-        Err(self.says("it has no robot; put the cleaning tape in by hand, the drive does the rest"))
+        Err(self.says(
+            Problem::new("it has no robot")
+                .hint("put the cleaning tape in by hand, the drive does the rest"),
+        ))
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use capstan_engine::leaving;
+use capstan_engine::problem::Problem;
 use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError, TapeLibrary};
 use capstan_scsi::element::{Element, ElementKind};
 use capstan_scsi::inquiry::Identity;
@@ -131,8 +132,8 @@ impl ScsiLibrary {
         self.robot()?.changer.inventory().map_err(|e| explain(e, &self.name))
     }
 
-    fn says(&self, problem: String) -> TapeError {
-        TapeError::Library { library: self.name.clone(), problem }
+    fn says(&self, problem: impl Into<Problem>) -> TapeError {
+        TapeError::Library { library: self.name.clone(), problem: problem.into() }
     }
 
     fn address(&self, place: Place) -> Result<u16, TapeError> {
@@ -170,10 +171,12 @@ impl ScsiLibrary {
             return Ok(unit.clone());
         }
         let who = self.named(address).map_or(String::new(), |name| format!(" ({name})"));
-        Err(self.says(format!(
-            "drive {number}{who} is none of the tape drives that this host reaches; connect it to this host, or use \
-             another one"
-        )))
+        Err(self.says(
+            Problem::new(format!(
+                "drive {number}{who} is none of the tape drives that this host reaches"
+            ))
+            .hint("connect it to this host, or use another one"),
+        ))
     }
 
     /// What the library says of a drive.
@@ -247,12 +250,14 @@ impl TapeLibrary for ScsiLibrary {
         let mut robot = self.robot()?;
         let seen = robot.changer.inventory().map_err(|e| explain(e, &self.name))?;
         if seen.at(source).is_none_or(|element| !element.full) {
-            let hint = "`capstan library status` shows where they are";
-            return Err(self.says(format!("{from} holds no tape; {hint}")));
+            let problem = Problem::new(format!("{from} holds no tape"));
+            return Err(self.says(problem.hint("`capstan library status` shows where they are")));
         }
         if let Some(there) = seen.at(target).filter(|element| element.full) {
             let barcode = there.barcode.clone().unwrap_or_else(|| "without a barcode".to_owned());
-            return Err(self.says(format!("{to} holds tape {barcode} already; move that first")));
+            return Err(self.says(
+                Problem::new(format!("{to} holds tape {barcode} already")).hint("move that first"),
+            ));
         }
         let _drives = self.hold_drives(&[from, to])?;
         robot.changer.move_medium(source, target).map_err(|e| explain(e, &self.name))

@@ -1,5 +1,6 @@
 //! What devices say, sorted by what can be done about it.
 
+use capstan_engine::problem::Explain;
 use capstan_medium::tape::TapeError;
 use capstan_scsi::sense::{DATA_PROTECT, MEDIUM_ERROR};
 use capstan_scsi::{Error, holders};
@@ -27,19 +28,19 @@ pub(crate) fn explain(error: Error, tape: &str) -> TapeError {
         }
         _ if is_closed => TapeError::CannotDecrypt { tape },
         error if error.is_lost() || matches!(error, Error::Connect { .. }) => {
-            TapeError::Unreachable(Box::new(error))
+            TapeError::Unreachable(error.problem())
         }
         // A cleaning cartridge is in it, or is used up; what is written once was to be overwritten; it is of another kind or
         // format.
         _ if matches!(of_kind, Some(0x03 | 0x07 | 0x0a)) => TapeError::Cleans { tape },
         _ if matches!(of_kind, Some(0x0c | 0x0d)) => TapeError::Worm { tape },
         error if matches!(of_kind, Some(0x00..=0x02 | 0x04..=0x06)) => {
-            TapeError::Unsuited { tape, source: Box::new(error) }
+            TapeError::Unsuited { tape, said: error.problem() }
         }
         error => match key {
-            Some((MEDIUM_ERROR, _)) => TapeError::BadTape { tape, source: Box::new(error) },
+            Some((MEDIUM_ERROR, _)) => TapeError::BadTape { tape, said: error.problem() },
             Some((DATA_PROTECT, WRITE_PROTECTED)) => TapeError::WriteProtected { tape },
-            _ => TapeError::Device(Box::new(error)),
+            _ => TapeError::Device(error.problem()),
         },
     }
 }

@@ -17,6 +17,7 @@ use std::thread::JoinHandle;
 use capstan_address::SpoolPlan;
 use capstan_engine::buffer::Buffer;
 use capstan_engine::nameless::nameless;
+use capstan_engine::problem::Explain;
 use capstan_engine::threads;
 use capstan_format::crc::crc32c;
 use capstan_format::id::SegmentNumber;
@@ -190,7 +191,7 @@ impl State {
         match self.failed.take() {
             None => Ok(()),
             Some(e) => {
-                self.failed = Some(DeviceError::SpoolFailed(e.to_string()));
+                self.failed = Some(DeviceError::SpoolFailed(e.problem()));
                 Err(e)
             }
         }
@@ -205,7 +206,7 @@ impl Drop for Serving<'_> {
         let mut state = self.0.state.lock();
         state.at_work = false;
         if !state.closed {
-            let ended = || DeviceError::SpoolFailed("its thread ended unexpectedly".to_owned());
+            let ended = || DeviceError::SpoolFailed("its thread ended unexpectedly".into());
             state.failed.get_or_insert_with(ended);
         }
         drop(state);

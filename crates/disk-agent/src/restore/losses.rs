@@ -63,7 +63,7 @@ impl Files<'_> {
     /// with its whole size, however many parts of it are away; `bytes` is the size of one that is not written in parts.
     pub(super) fn not_had(&self, name: &Name, bytes: u64, lack: &Lack) {
         let Lack::Away { medium, why, .. } = lack else {
-            return self.missing(name, lack.text());
+            return self.missing(name, &lack.text());
         };
         if self.note_loss(name.stored(), Loss::Away) {
             let whole = self.in_parts.get(name.stored()).map_or(bytes, |file| file.entry.size);

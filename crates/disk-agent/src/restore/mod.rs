@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use capstan_engine::frames::FramePort;
 use capstan_engine::message::{Code, chain, path_text};
 use capstan_engine::meter::Meters;
+use capstan_engine::problem::Explain;
 use capstan_format::entry::Entry;
 use capstan_port::disk::restore::{
     Ending, FileRow, Name, RestoreFinish, RestoreListener, RestoreRun, RestoreWith, RestoreWorker,
@@ -180,7 +181,7 @@ impl<'a> Files<'a> {
     /// Says what concerns one file; where the target is full, it ends the restore.
     fn target_error(&self, stored: &[u8], e: &TargetError) -> Result<(), TargetFull> {
         if e.is_no_space() {
-            return Err(TargetFull(chain(e)));
+            return Err(TargetFull(e.problem()));
         }
         let code = match e {
             TargetError::Conflict { .. } => Code::Conflict,

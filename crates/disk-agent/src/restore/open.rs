@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use capstan_engine::message::{chain, plain};
+use capstan_engine::message::plain;
+use capstan_engine::problem::Explain;
 use capstan_format::entry::{Kind, split};
 use capstan_port::disk::restore::{
     Prospect, RestoreRun, RestoreTarget, RestoreWith, TargetRefused, ToForesee,
@@ -27,7 +28,7 @@ impl OpenTarget {
             true => Target::open_existing(root, options),
             false => Target::open(root, options).map(Some),
         };
-        let target = opened.map_err(|e| TargetRefused(chain(&e)))?;
+        let target = opened.map_err(|e| TargetRefused(e.problem()))?;
         Ok(target.map(|target| match spec.session {
             Some(session) => {
                 let killed: HashSet<Mark> =

@@ -1,5 +1,7 @@
 //! What can go wrong with one file of a restore.
 
+use capstan_engine::problem::{Explain, then};
+
 use std::fmt::{self, Write as _};
 use std::io::ErrorKind;
 
@@ -40,7 +42,7 @@ impl fmt::Display for ShownPath {
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// The operating system refused.
-    #[error("cannot {doing} {path}: {source}{}", hint(.source))]
+    #[error("cannot {doing} {path}: {source}{then}", then = then(self.hint()))]
     Io {
         /// The path below the target.
         path: ShownPath,
@@ -50,10 +52,7 @@ pub enum TargetError {
         source: std::io::Error,
     },
     /// What is there is of a kind that is not replaced.
-    #[error(
-        "{path} is {found} where {wanted} belongs and was left as it is; move it away, or restore \
-         into another directory"
-    )]
+    #[error("{path} is {found} where {wanted} belongs and was left as it is{then}", then = then(self.hint()))]
     Conflict {
         /// The path below the target of what is in the way.
         path: ShownPath,
@@ -63,15 +62,25 @@ pub enum TargetError {
         wanted: &'static str,
     },
     /// A name that no file can have, or that would lead elsewhere.
-    #[error(
-        "'{path}' is not restored, for {why}; the medium is damaged or was tampered with: verify it"
-    )]
+    #[error("'{path}' is not restored, for {why}{then}", then = then(self.hint()))]
     BadName {
         /// The name, or the path that has it.
         path: ShownPath,
         /// What is wrong with it.
         why: &'static str,
     },
+}
+
+impl Explain for TargetError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Conflict { .. } => "move it away, or restore into another directory".to_owned(),
+            Self::BadName { .. } => {
+                "the medium is damaged or was tampered with: verify it".to_owned()
+            }
+            Self::Io { source, .. } => return hint(source).map(str::to_owned),
+        })
+    }
 }
 
 impl TargetError {
@@ -101,25 +110,25 @@ impl TargetError {
     }
 }
 
-fn hint(source: &std::io::Error) -> &'static str {
-    match source.kind() {
+fn hint(source: &std::io::Error) -> Option<&'static str> {
+    Some(match source.kind() {
         ErrorKind::PermissionDenied => {
-            "; restore as a user who may write there, and see with lsattr whether it is immutable"
+            "restore as a user who may write there, and see with lsattr whether it is immutable"
         }
-        ErrorKind::StorageFull => "; free space there, then restore what is missing",
-        ErrorKind::QuotaExceeded => "; have the quota raised, then restore what is missing",
-        ErrorKind::ReadOnlyFilesystem => "; mount it writable, or restore into another directory",
-        ErrorKind::InvalidFilename => "; restore to a file system that takes such long names",
+        ErrorKind::StorageFull => "free space there, then restore what is missing",
+        ErrorKind::QuotaExceeded => "have the quota raised, then restore what is missing",
+        ErrorKind::ReadOnlyFilesystem => "mount it writable, or restore into another directory",
+        ErrorKind::InvalidFilename => "restore to a file system that takes such long names",
         ErrorKind::FileTooLarge => {
-            "; raise the limit (ulimit -f), or restore to a file system that takes such large files"
+            "raise the limit (ulimit -f), or restore to a file system that takes such large files"
         }
-        ErrorKind::NotADirectory => "; restore into another directory",
+        ErrorKind::NotADirectory => "restore into another directory",
         ErrorKind::NotFound => {
-            "; see whether something removes it, or restore into another directory"
+            "see whether something removes it, or restore into another directory"
         }
-        ErrorKind::TooManyLinks => "; restore to a file system that takes so many links of a file",
-        _ => "",
-    }
+        ErrorKind::TooManyLinks => "restore to a file system that takes so many links of a file",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

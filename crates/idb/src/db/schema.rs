@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capstan_engine::problem::Problem;
+
 use sqlx::AssertSqlSafe;
 
 use super::MIGRATIONS_TABLE;
@@ -21,10 +23,13 @@ type Column = (String, String);
 pub(super) async fn before(conn: &mut Conn<'_>, place: &str) -> Result<BTreeSet<Column>, Fault> {
     let tables = tables(conn).await?;
     if !tables.is_empty() && !tables.iter().any(|name| name == MIGRATIONS_TABLE) {
-        return Err(IdbError::Mismatch(format!(
-            "the database {place} has tables of another program ({}); name an empty one in capstan.toml",
-            tables.join(", ")
-        ))
+        return Err(IdbError::Mismatch(
+            Problem::new(format!(
+                "the database {place} has tables of another program ({})",
+                tables.join(", ")
+            ))
+            .hint("name an empty one in capstan.toml"),
+        )
         .into());
     }
     sorted_elsewise(conn).await

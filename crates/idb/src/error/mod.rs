@@ -5,6 +5,8 @@
 
 pub(crate) mod hints;
 
+use capstan_engine::problem::{Explain, Problem, then};
+
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
@@ -12,7 +14,7 @@ use std::{fmt, io};
 #[derive(Debug, thiserror::Error)]
 pub enum IdbError {
     /// The database refused or failed.
-    #[error("cannot {what} in the internal database {place}; {hint}")]
+    #[error("cannot {what} in the internal database {place}{then}", then = then(self.hint()))]
     Sql {
         /// What was attempted, as "record session 1f2e3d4c".
         what: String,
@@ -24,10 +26,7 @@ pub enum IdbError {
         source: Box<sqlx::Error>,
     },
     /// Another process keeps others from writing.
-    #[error(
-        "cannot {what} in the internal database {place}; {holder} keeps it locked: wait for that to end, or let it go on, and try \
-         again"
-    )]
+    #[error("cannot {what} in the internal database {place}{then}", then = then(self.hint()))]
     Locked {
         /// What was attempted.
         what: String,
@@ -39,10 +38,7 @@ pub enum IdbError {
         source: Box<sqlx::Error>,
     },
     /// The database was written by a newer Capstan.
-    #[error(
-        "the internal database {place} has schema {found}, this program knows up to {known}; \
-         use the newer version of capstan that wrote it, or another home"
-    )]
+    #[error("the internal database {place} has schema {found}, this program knows up to {known}{then}", then = then(self.hint()))]
     NewerSchema {
         /// The database.
         place: String,
@@ -52,11 +48,7 @@ pub enum IdbError {
         known: i64,
     },
     /// The server of the database went away and did not come back in time.
-    #[error(
-        "the internal database {place} went away and was not back within {waited_s} s; what was committed on a medium \
-         is kept: when PostgreSQL runs again, the next backup to that medium records it and goes on from there with \
-         --resume, as does `capstan import`"
-    )]
+    #[error("the internal database {place} went away and was not back within {waited_s} s{then}", then = then(self.hint()))]
     Away {
         /// The database.
         place: String,
@@ -84,13 +76,13 @@ pub enum IdbError {
         /// The line, from 1.
         line: usize,
         /// What is wrong, and what to write.
-        problem: String,
+        problem: Problem,
     },
     /// The database and the home are not of one cell.
     #[error("{0}")]
-    Mismatch(String),
+    Mismatch(Problem),
     /// A file or directory of the database could not be read or written.
-    #[error("cannot {what} {}; {hint}", path.display())]
+    #[error("cannot {what} {}{then}", path.display(), then = then(self.hint()))]
     Io {
         /// What was attempted, as "write the catalog file".
         what: &'static str,
@@ -102,10 +94,7 @@ pub enum IdbError {
         source: io::Error,
     },
     /// A row holds what this program cannot have written.
-    #[error(
-        "the internal database has '{value}' as {column} of a row; the row is damaged or was \
-         edited: restore the database, or build a new one by importing the media"
-    )]
+    #[error("the internal database has '{value}' as {column} of a row{then}", then = then(self.hint()))]
     BadRow {
         /// The column.
         column: &'static str,
@@ -113,10 +102,7 @@ pub enum IdbError {
         value: String,
     },
     /// A number that the database cannot hold.
-    #[error(
-        "{column} is {value}, more than the internal database can hold (2^63 - 1); what reported \
-         it is damaged: verify the medium"
-    )]
+    #[error("{column} is {value}, more than the internal database can hold (2^63 - 1){then}", then = then(self.hint()))]
     TooLarge {
         /// The column.
         column: &'static str,
@@ -124,10 +110,7 @@ pub enum IdbError {
         value: u64,
     },
     /// Something that should be recorded is not.
-    #[error(
-        "{what} {id} is not in the internal database; was it removed meanwhile? Import the medium \
-         that holds it"
-    )]
+    #[error("{what} {id} is not in the internal database{then}", then = then(self.hint()))]
     Unknown {
         /// The kind of thing, as "session".
         what: &'static str,
@@ -135,23 +118,19 @@ pub enum IdbError {
         id: String,
     },
     /// A session wants to write to a version that is already complete.
-    #[error("version {id} is complete and cannot be written to again; start a new version")]
+    #[error("version {id} is complete and cannot be written to again{then}", then = then(self.hint()))]
     VersionComplete {
         /// The version.
         id: String,
     },
     /// A version was given up.
-    #[error(
-        "version {id} has expired, it may be removed at any time; use one that `capstan sessions` shows as kept"
-    )]
+    #[error("version {id} has expired, it may be removed at any time{then}", then = then(self.hint()))]
     Expired {
         /// The version.
         id: String,
     },
     /// What was to be given up is read.
-    #[error(
-        "{reader} reads version {version}, of which something lies there; do it again when that is done"
-    )]
+    #[error("{reader} reads version {version}, of which something lies there{then}", then = then(self.hint()))]
     IsRead {
         /// The version.
         version: String,
@@ -159,11 +138,29 @@ pub enum IdbError {
         reader: String,
     },
     /// The call was made on a thread that runs asynchronous tasks.
-    #[error(
-        "the internal database was called from within an asynchronous task; this is a mistake in \
-         the program: call it on a thread of its own"
-    )]
+    #[error("the internal database was called from within an asynchronous task{then}", then = then(self.hint()))]
     InsideRuntime,
+}
+
+impl Explain for IdbError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Sql { hint, .. } | Self::Io { hint, .. } => (*hint).to_owned(),
+            Self::Locked { holder, .. } => format!("{holder} keeps it locked: wait for that to end, or let it go on, and try again"),
+            Self::NewerSchema { .. } => "use the newer version of capstan that wrote it, or another home".to_owned(),
+            Self::Away { .. } => "what was committed on a medium is kept: when PostgreSQL runs again, the next backup to that medium \
+                 records it and goes on from there with --resume, as does `capstan import`".to_owned(),
+            Self::BadRow { .. } => "the row is damaged or was edited: restore the database, or build a new one by importing the media".to_owned(),
+            Self::TooLarge { .. } => "what reported it is damaged: verify the medium".to_owned(),
+            Self::Unknown { .. } => "was it removed meanwhile? Import the medium that holds it".to_owned(),
+            Self::VersionComplete { .. } => "start a new version".to_owned(),
+            Self::Expired { .. } => "use one that `capstan sessions` shows as kept".to_owned(),
+            Self::IsRead { .. } => "do it again when that is done".to_owned(),
+            Self::InsideRuntime => "this is a mistake in the program: call it on a thread of its own".to_owned(),
+            Self::Config { problem, .. } | Self::Mismatch(problem) => return problem.hint.clone(),
+            Self::ReadOnly { .. } => return None,
+        })
+    }
 }
 
 impl IdbError {

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use capstan_engine::problem::Problem;
 use capstan_engine::regular;
 
 use super::config::{Config, FILE_NAME};
@@ -23,16 +24,8 @@ pub(crate) fn check_files(home: &Path, config: &Config) -> Result<()> {
     let has_file = fs::metadata(&file).is_ok_and(|metadata| metadata.len() > 0);
     let on_server = cell_of(&home.join(CELL_FILE))?;
     match (&config.database, on_server) {
-        (Some(address), _) if has_file => Err(IdbError::Mismatch(format!(
-            "the tables of the home {} are in {DATABASE}, and {FILE_NAME} names {address}; `capstan idb move` copies \
-             them there, or put {DATABASE} aside to begin with empty ones",
-            home.display()
-        ))),
-        (None, Some(_)) => Err(IdbError::Mismatch(format!(
-            "the home {} has its tables on a PostgreSQL server, and its {FILE_NAME} names none; put `database = \
-             \"postgres://…\"` back, or remove {CELL_FILE} to begin with empty ones",
-            home.display()
-        ))),
+        (Some(address), _) if has_file => Err(IdbError::Mismatch(Problem::new(format!("the tables of the home {} are in {DATABASE}, and {FILE_NAME} names {address}", home.display())).hint(format!("`capstan idb move` copies them there, or put {DATABASE} aside to begin with empty ones")))),
+        (None, Some(_)) => Err(IdbError::Mismatch(Problem::new(format!("the home {} has its tables on a PostgreSQL server, and its {FILE_NAME} names none", home.display())).hint(format!("put `database = \"postgres://…\"` back, or remove {CELL_FILE} to begin with empty ones")))),
         _ => Ok(()),
     }
 }

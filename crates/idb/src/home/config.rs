@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use capstan_engine::problem::Problem;
 use capstan_engine::regular;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -52,7 +53,7 @@ impl Config {
 }
 
 fn parse(path: &Path, text: &str) -> Result<Config> {
-    let wrong = |at: usize, problem: String| {
+    let wrong = |at: usize, problem: Problem| {
         let before = text.as_bytes().iter().take(at);
         let line = 1 + before.filter(|b| **b == b'\n').count();
         IdbError::Config { path: PathBuf::from(path), line, problem }
@@ -60,7 +61,7 @@ fn parse(path: &Path, text: &str) -> Result<Config> {
     let table = DeTable::parse(text).map_err(|e| {
         // The parser's own text quotes the line, which may have a password.
         let at = e.span().map_or(0, |span| span.start);
-        wrong(at, format!("{}; write `key = \"value\"`", e.message()))
+        wrong(at, Problem::new(e.message()).hint("write `key = \"value\"`"))
     })?;
     let mut config = Config { database: None, patience: PATIENCE, host: None };
     for (key, value) in table.get_ref().iter() {
@@ -77,9 +78,8 @@ fn parse(path: &Path, text: &str) -> Result<Config> {
                 config.host = Some(host(name)?);
                 Ok(())
             }),
-            other => {
-                Err(format!("'{other}' is no setting; there are database, database-wait and host"))
-            }
+            other => Err(Problem::new(format!("'{other}' is no setting"))
+                .hint("there are database, database-wait and host")),
         };
         set.map_err(|problem| wrong(key.span().start, problem))?;
     }
@@ -89,10 +89,10 @@ fn parse(path: &Path, text: &str) -> Result<Config> {
 fn text_of<'t>(
     key: &Spanned<std::borrow::Cow<'_, str>>,
     value: &'t Spanned<DeValue<'_>>,
-) -> std::result::Result<&'t str, String> {
+) -> std::result::Result<&'t str, Problem> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text.as_ref()),
-        _ => Err(format!("'{}' is a text; write it in quotes", key.get_ref())),
+        _ => Err(Problem::new(format!("'{}' is a text", key.get_ref())).hint("write it in quotes")),
     }
 }
 
@@ -102,19 +102,17 @@ pub fn system_host() -> String {
 }
 
 /// A host's name, as lists show it.
-fn host(text: &str) -> std::result::Result<String, String> {
+fn host(text: &str) -> std::result::Result<String, Problem> {
     let is_name = |c: char| !c.is_whitespace() && !c.is_control();
     if text.is_empty() || text.len() > HOST_MAX || !text.chars().all(is_name) {
-        return Err(format!(
-            "'{}' is no host's name; write it as `uname -n` gave it",
-            text.escape_debug()
-        ));
+        return Err(Problem::new(format!("'{}' is no host's name", text.escape_debug()))
+            .hint("write it as `uname -n` gave it"));
     }
     Ok(text.to_owned())
 }
 
 /// A time as "90s", "5m" or "1h".
-fn patience(text: &str) -> std::result::Result<Duration, String> {
+fn patience(text: &str) -> std::result::Result<Duration, Problem> {
     let seconds = match text.char_indices().last() {
         Some((at, 's')) => Some((at, 1)),
         Some((at, 'm')) => Some((at, 60)),
@@ -128,7 +126,8 @@ fn patience(text: &str) -> std::result::Result<Duration, String> {
     });
     let time = seconds.map(Duration::from_secs).filter(|time| *time <= PATIENCE_MAX);
     time.ok_or_else(|| {
-        format!("'{text}' is no time to wait; write it as 90s, 5m or 1h, at most 24h")
+        Problem::new(format!("'{text}' is no time to wait"))
+            .hint("write it as 90s, 5m or 1h, at most 24h")
     })
 }
 

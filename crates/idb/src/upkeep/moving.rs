@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use capstan_engine::durable;
+use capstan_engine::problem::Problem;
 
 use crate::db::{Conn, Idb, Store, connect};
 use crate::decode::Fault;
@@ -39,11 +40,13 @@ pub fn names_server(home: &Path) -> Result<bool> {
 pub fn refuse_database(home: &Path, blank_is_none: bool) -> Result<()> {
     let config = Config::of(home)?;
     let there = |place: &str| {
-        IdbError::Mismatch(format!(
-            "the home {} has an internal database already ({place}); recover into an empty one, or `capstan import` the \
-             medium into this",
-            home.display()
-        ))
+        IdbError::Mismatch(
+            Problem::new(format!(
+                "the home {} has an internal database already ({place})",
+                home.display()
+            ))
+            .hint("recover into an empty one, or `capstan import` the medium into this"),
+        )
     };
     if home.join(DATABASE).exists() && !(blank_is_none && Idb::open_local(home)?.is_blank()?) {
         return Err(there(DATABASE));
@@ -91,17 +94,21 @@ impl Idb {
         let file = home.join(DATABASE);
         let has_file = fs::metadata(&file).is_ok_and(|metadata| metadata.len() > 0);
         if !names_server(home)? {
-            return Err(IdbError::Mismatch(format!(
-                "the settings of the home {} name no server; write `database = \"postgres://USER@HOST/NAME\"` into its \
-                 {FILE_NAME}",
-                home.display()
-            )));
+            return Err(IdbError::Mismatch(
+                Problem::new(format!("the settings of the home {} name no server", home.display()))
+                    .hint(format!(
+                        "write `database = \"postgres://USER@HOST/NAME\"` into its {FILE_NAME}"
+                    )),
+            ));
         }
         if !has_file {
-            return Err(IdbError::Mismatch(format!(
-                "there is nothing to move: the home {} has no {DATABASE}; use it as it is",
-                home.display()
-            )));
+            return Err(IdbError::Mismatch(
+                Problem::new(format!(
+                    "there is nothing to move: the home {} has no {DATABASE}",
+                    home.display()
+                ))
+                .hint("use it as it is"),
+            ));
         }
         Self::open_local(home)
     }
@@ -121,9 +128,10 @@ impl Idb {
         let home = self.home().to_owned();
         let config = Config::of(&home)?;
         let Some(address) = config.database else {
-            return Err(IdbError::Mismatch(format!(
-                "{FILE_NAME} names no server; write its address there"
-            )));
+            return Err(IdbError::Mismatch(
+                Problem::new(format!("{FILE_NAME} names no server"))
+                    .hint("write its address there"),
+            ));
         };
         let cell = self.setting(CELL)?;
         // Closed, so that all of it is in the one file.

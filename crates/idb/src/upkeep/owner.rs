@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
 
 use capstan_engine::durable;
+use capstan_engine::problem::Problem;
 
 use crate::Result;
 use crate::db::Idb;
@@ -59,22 +60,13 @@ impl Idb {
             (Some(here), Some(there)) if here == there => Ok(()),
             (None, Some(there)) if cell_of(&new)?.as_ref() == Some(&there) => self.end_cell_file(),
             (_, Some(there)) => Err(self.belongs_to(&there)),
-            (Some(here), None) => Err(IdbError::Mismatch(format!(
-                "the database {} is not that in which the home {} had its tables (cell {here}): it has none; bring that \
-                 one back, or remove {CELL_FILE} to begin with empty tables and import the media",
-                self.place(),
-                self.home().display()
-            ))),
+            (Some(here), None) => Err(IdbError::Mismatch(Problem::new(format!("the database {} is not that in which the home {} had its tables (cell {here}): it has none", self.place(), self.home().display())).hint(format!("bring that one back, or remove {CELL_FILE} to begin with empty tables and import the media")))),
         }
     }
 
     fn belongs_to(&self, cell: &str) -> IdbError {
-        IdbError::Mismatch(format!(
-            "the database {} has the tables of cell {cell}, which is not that of the home {}; name another database in \
-             {FILE_NAME}, or, if they are this home's own, write {cell} into its {CELL_FILE}",
-            self.place(),
-            self.home().display()
-        ))
+        IdbError::Mismatch(Problem::new(format!("the database {} has the tables of cell {cell}, which is not that of the home {}", self.place(), self.home().display())).hint(format!("name another database in {FILE_NAME}, or, if they are this home's own, write {cell} into its \
+                 {CELL_FILE}")))
     }
 
     /// Writes down whose tables will be in the database.

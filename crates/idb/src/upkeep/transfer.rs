@@ -1,6 +1,8 @@
 //! Rows from one store to another: table by table, some hundred rows at a time, as JSON, which both read and write with the
 //! types of their columns. What tables and columns there are, the file says: it has the schema of this program.
 
+use capstan_engine::problem::Problem;
+
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 
 use crate::db::{MIGRATIONS_TABLE, quoted};
@@ -36,10 +38,10 @@ pub(crate) async fn to_server(
         let any = format!("SELECT 1 AS one FROM {name} LIMIT 1");
         let any = statement(any).fetch_optional(&mut Conn::Postgres(server)).await?;
         if any.is_some() {
-            return Err(IdbError::Mismatch(format!(
-                "the database {place} has rows already ({}); name an empty one in capstan.toml",
-                table.name
-            ))
+            return Err(IdbError::Mismatch(
+                Problem::new(format!("the database {place} has rows already ({})", table.name))
+                    .hint("name an empty one in capstan.toml"),
+            )
             .into());
         }
         let object = table.list(|column| format!("'{column}', {}", quoted(column)));

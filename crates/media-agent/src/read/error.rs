@@ -1,5 +1,6 @@
 //! Why something of a segment cannot be read.
 
+use capstan_engine::problem::{Explain, then};
 use capstan_format::FormatError;
 use capstan_format::id::SegmentId;
 use capstan_medium::DeviceError;
@@ -24,10 +25,7 @@ pub enum ReadError {
     #[error(transparent)]
     Format(#[from] FormatError),
     /// Another segment than the one that is recorded.
-    #[error(
-        "another segment lies in the place of segment {}: {path}; the medium was changed from outside, `capstan idb check` says \
-         what is recorded and not there", .recorded.short()
-    )]
+    #[error("another segment lies in the place of segment {}: {path}{then}", .recorded.short(), then = then(self.hint()))]
     Another {
         /// Where.
         path: String,
@@ -35,8 +33,20 @@ pub enum ReadError {
         recorded: SegmentId,
     },
     /// The process is to end.
-    #[error("it was stopped before all of it was read; do it again")]
+    #[error("it was stopped before all of it was read{then}", then = then(self.hint()))]
     Stopped,
+}
+
+impl Explain for ReadError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Another { .. } => "the medium was changed from outside, `capstan idb check` says what is recorded and not there".to_owned(),
+            Self::Stopped => "do it again".to_owned(),
+            Self::Device(e) => return e.hint(),
+            Self::Format(e) => return e.hint(),
+            Self::Io { .. } => return None,
+        })
+    }
 }
 
 impl ReadError {

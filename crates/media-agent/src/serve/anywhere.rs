@@ -65,7 +65,7 @@ impl FramePort for AnyFrames<'_> {
 /// Of a frame that could not be read where its segment was opened: it is damaged, unless it is away.
 fn damaged(why: Lack) -> Lack {
     match why {
-        Lack::Unread(text) => Lack::Damaged(text),
+        Lack::Unread(text) => Lack::Damaged(text.to_string()),
         why => why,
     }
 }
@@ -137,7 +137,7 @@ impl<'a> AnyFrames<'a> {
             let mut opens = |header: &FrameHeader, stored: &[u8]| {
                 open(&StoredFrame { label, header, stored }).is_ok()
             };
-            let text = || why.text().to_owned();
+            let text = || why.text();
             let sought = Sought { segment, stream, at, why: &text };
             let found = self.replicas.frame(media, &sought, &mut self.stored, &mut opens);
             match (found, self.replicas.take_away(), &why) {
@@ -232,7 +232,7 @@ impl<'a> AnyFrames<'a> {
 
 /// A segment that was opened has nothing of a stream.
 fn unread_gap() -> Lack {
-    Lack::Unread(super::GAP.to_owned())
+    Lack::Unread(super::GAP.into())
 }
 
 /// Where a stream's frames of contents lie in a segment.

@@ -109,7 +109,7 @@ impl FramePort for SegmentFrames<'_> {
         let mut opens = |header: &FrameHeader, stored: &[u8]| {
             open(&StoredFrame { label, header, stored }).is_ok()
         };
-        let why = || gap.why.text().to_owned();
+        let why = || gap.why.text();
         let sought = Sought { segment: self.segment, stream, at, why: &why };
         let found = self.replicas.frame(self.media, &sought, &mut self.stored, &mut opens);
         if let Some(header) = found {

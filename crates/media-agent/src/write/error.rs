@@ -1,5 +1,6 @@
 //! Why a session's writing ended early.
 
+use capstan_engine::problem::{Explain, then};
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
 use capstan_format::id::MediumId;
@@ -48,10 +49,25 @@ pub enum WriteError {
     #[error(transparent)]
     NoThread(#[from] NoThread),
     /// The writing thread ended without a word.
-    #[error(
-        "the media agent's thread ended unexpectedly; this is a fault of capstan, please report it"
-    )]
+    #[error("the media agent's thread ended unexpectedly{then}", then = then(self.hint()))]
     Thread,
+}
+
+impl Explain for WriteError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Thread => "this is a fault of capstan, please report it".to_owned(),
+            Self::Device(e) => return e.hint(),
+            Self::Format(e) => return e.hint(),
+            Self::NoThread(e) => return e.hint(),
+            Self::Full { .. }
+            | Self::Json(_)
+            | Self::Entropy(_)
+            | Self::Commit(_)
+            | Self::Kept { .. }
+            | Self::Media(_) => return None,
+        })
+    }
 }
 
 impl WriteError {

@@ -213,7 +213,12 @@ impl Mirrors {
             for of in member.device.take_lost() {
                 let (medium, label) = (member.medium.medium, &member.medium.label);
                 let (label, error) = (format!("{} of {label}", of.name()), of.error.clone());
-                let lost = LostMirror { medium, label, error, part: LostPart::Member(of) };
+                let lost = LostMirror {
+                    medium,
+                    label,
+                    error: error.to_string(),
+                    part: LostPart::Member(of),
+                };
                 self.lost.lock().push(lost);
             }
         }

@@ -1,6 +1,7 @@
 //! What happens to tapes and drives that is worth keeping, and who keeps it.
 
 use capstan_address::LibraryName;
+use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
 
 /// A drive that could not read or write so many tapes, which others can, is given no more of them.
@@ -65,7 +66,7 @@ pub struct DriveFault {
     /// Whether the drive failed; else it could not write the tape.
     pub is_failure: bool,
     /// What it said.
-    pub what: String,
+    pub what: Problem,
 }
 
 impl DriveFault {

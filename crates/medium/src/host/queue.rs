@@ -2,7 +2,6 @@
 //!
 //! Whoever waits has nothing meanwhile that somebody else waits for, as far as it does not just use it.
 
-use std::fmt::Display;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use capstan_engine::leaving::has_left;
+use capstan_engine::problem::Explain;
 
 use super::waits::Waits;
 
@@ -123,7 +123,7 @@ impl Wait {
     }
 
     /// Waits a while because of that, which is said once. False if nobody waits any longer.
-    pub fn again(&mut self, why: &dyn Display) -> bool {
+    pub fn again(&mut self, why: &dyn Explain) -> bool {
         let queue = self.notice.queue.clone();
         let Some(patience) = queue.patience.get() else { return false };
         let is_over =
@@ -132,7 +132,7 @@ impl Wait {
             self.notice.take_down();
             return false;
         }
-        let why = (patience.name)(&reason(&why.to_string()));
+        let why = (patience.name)(&why.sentence());
         self.notice.put_up(&why);
         if self.told.as_ref() != Some(&why) {
             (patience.tell)(&why);
@@ -156,11 +156,6 @@ impl Wait {
 fn by_chance(pause: Duration) -> Duration {
     let share = RandomState::new().hash_one(std::process::id()) % 1_000;
     pause.mul_f64(0.5 + share as f64 / 1_000.0)
-}
-
-/// An error without what it says to do: it is done.
-fn reason(error: &str) -> String {
-    error.split_once("; ").map_or(error, |(what, _)| what).to_owned()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Why a drive or a library did not do what it was asked for.
 
+use capstan_engine::problem::{Explain, Problem, then};
+
 use std::io;
 use std::path::Path;
 
@@ -21,13 +23,13 @@ pub const ANOTHER_HOST: &str = "another device host of this program";
 #[derive(Debug, thiserror::Error)]
 pub enum TapeError {
     /// No tape is loaded.
-    #[error("no tape is loaded in {}; load one", called(drive))]
+    #[error("no tape is loaded in {}{then}", called(drive), then = then(self.hint()))]
     NoTape {
         /// The drive.
         drive: String,
     },
     /// The tape cannot be written.
-    #[error("tape {tape} is write-protected; move its write-protect tab, or use another tape")]
+    #[error("tape {tape} is write-protected{then}", then = then(self.hint()))]
     WriteProtected {
         /// Its barcode.
         tape: String,
@@ -39,9 +41,7 @@ pub enum TapeError {
         tape: String,
     },
     /// The medium could not be read or written there.
-    #[error(
-        "tape {tape} has a medium error at block {at}; clean the drive, and copy the tape if it stays"
-    )]
+    #[error("tape {tape} has a medium error at block {at}{then}", then = then(self.hint()))]
     Medium {
         /// Its barcode.
         tape: String,
@@ -49,9 +49,7 @@ pub enum TapeError {
         at: u64,
     },
     /// One drive could not read the tape, and none that may could be tried.
-    #[error(
-        "{what} in drive {drive}, and no other drive can be tried now: {why}; do it again when another drive is free"
-    )]
+    #[error("{what} in drive {drive}, and no other drive can be tried now: {why}{then}", then = then(self.hint()))]
     Untried {
         /// The number of the drive in its library.
         drive: u32,
@@ -61,29 +59,21 @@ pub enum TapeError {
         why: String,
     },
     /// The drive cannot encrypt, and the tape is to be encrypted by it, or is.
-    #[error(
-        "{} cannot encrypt with a key that it is given; use one that can (LTO-4 and later), whose keys are not managed by \
-         its library",
-        called(drive)
-    )]
+    #[error("{} cannot encrypt with a key that it is given{then}", called(drive), then = then(self.hint()))]
     CannotEncrypt {
         /// The drive.
         drive: String,
     },
     /// The drive says that it cannot use the tape at all.
-    #[error("tape {tape} is none for that drive: {source}; use one of a generation that it takes")]
+    #[error("tape {tape} is none for that drive: {said}{then}", then = then(self.hint()))]
     Unsuited {
         /// Its barcode.
         tape: String,
         /// What the drive said, or what both are.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        said: Problem,
     },
     /// No drive of the library can use the tape.
-    #[error(
-        "tape {tape} is {media}, which no drive of library {library} {} ({drives}); use a tape of another generation",
-        if *to_write { "writes" } else { "reads" }
-    )]
+    #[error("tape {tape} is {media}, which no drive of library {library} {} ({drives}){then}", if *to_write { "writes" } else { "reads" }, then = then(self.hint()))]
     NoDrive {
         /// The library.
         library: String,
@@ -97,31 +87,25 @@ pub enum TapeError {
         to_write: bool,
     },
     /// The tape takes what is appended, and nothing else.
-    #[error("tape {tape} is WORM: what is on it cannot be overwritten or erased; use another tape")]
+    #[error("tape {tape} is WORM: what is on it cannot be overwritten or erased{then}", then = then(self.hint()))]
     Worm {
         /// Its barcode.
         tape: String,
     },
     /// It cleans drives.
-    #[error("tape {tape} cleans drives and takes no data; put a label on it that begins with CLN")]
+    #[error("tape {tape} cleans drives and takes no data{then}", then = then(self.hint()))]
     Cleans {
         /// Its barcode.
         tape: String,
     },
     /// What lies there is encrypted, and not with the key that the drive has.
-    #[error(
-        "what is on tape {tape} is encrypted with another key than the drive was given; have its keys given to it by whoever \
-         manages them"
-    )]
+    #[error("what is on tape {tape} is encrypted with another key than the drive was given{then}", then = then(self.hint()))]
     CannotDecrypt {
         /// The tape's barcode.
         tape: String,
     },
     /// The tape is encrypted by its drive, and nobody opened its key.
-    #[error(
-        "tape {tape} is encrypted by its drive and its key is not open; set CAPSTAN_PASSPHRASE, CAPSTAN_KEY_FILE or \
-         CAPSTAN_RECOVERY_CODE"
-    )]
+    #[error("tape {tape} is encrypted by its drive and its key is not open{then}", then = then(self.hint()))]
     KeyNotOpen {
         /// The tape.
         tape: String,
@@ -159,7 +143,7 @@ pub enum TapeError {
         spot: Spot,
     },
     /// The drive does not answer.
-    #[error("{} is offline; look at its cables and its front panel", called(drive))]
+    #[error("{} is offline{then}", called(drive), then = then(self.hint()))]
     Offline {
         /// The drive.
         drive: String,
@@ -184,9 +168,7 @@ pub enum TapeError {
         problem: String,
     },
     /// The file of a virtual tape is gone, or is none.
-    #[error(
-        "{path} is no virtual tape: {problem}; bring its file back, or take the tape out of the library"
-    )]
+    #[error("{path} is no virtual tape: {problem}{then}", then = then(self.hint()))]
     NotATape {
         /// Its file.
         path: String,
@@ -194,18 +176,15 @@ pub enum TapeError {
         problem: String,
     },
     /// The drive says that the tape is bad, in words that say what to do.
-    #[error("tape {tape}: {source}")]
+    #[error("tape {tape}: {said}")]
     BadTape {
         /// Its barcode.
         tape: String,
         /// What the drive said.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        said: Problem,
     },
     /// Other processes use all drives of a library.
-    #[error(
-        "every drive of library {library} is in use by {holder}; wait until one of them is free, or use another library"
-    )]
+    #[error("every drive of library {library} is in use by {holder}{then}", then = then(self.hint()))]
     NoDriveFree {
         /// The library.
         library: String,
@@ -213,7 +192,7 @@ pub enum TapeError {
         holder: String,
     },
     /// Another process uses it.
-    #[error("{what} is in use by {holder}; wait until it ends, or use another")]
+    #[error("{what} is in use by {holder}{then}", then = then(self.hint()))]
     Busy {
         /// The drive or robot.
         what: String,
@@ -222,17 +201,17 @@ pub enum TapeError {
     },
     /// The device says what is wrong, in words that say what to do.
     #[error("{0}")]
-    Device(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Device(Problem),
     /// The way to the device is lost, in words that say what to do. Of the tape it tells nothing.
     #[error("{0}")]
-    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Unreachable(Problem),
     /// The robot failed.
     #[error("library {library}: {problem}")]
     Robot {
         /// Its directory or device.
         library: String,
         /// What happened, and what to do.
-        problem: String,
+        problem: Problem,
     },
     /// The tape that is wanted is not there; it has to be brought.
     #[error("library {library}: {problem}")]
@@ -240,19 +219,67 @@ pub enum TapeError {
         /// The library or drive, its directory or device.
         library: String,
         /// What is there instead, if anything, and what to do.
-        problem: String,
+        problem: Problem,
     },
     /// What is wanted is not on this tape, and may be on others of its array that are not there, in words that say which.
     #[error("{0}")]
-    OthersAway(String),
+    OthersAway(Problem),
     /// What was asked of a library cannot be done as asked.
     #[error("library {library}: {problem}")]
     Library {
         /// Its directory or device.
         library: String,
         /// What happened, and what to do.
-        problem: String,
+        problem: Problem,
     },
+}
+
+impl Explain for TapeError {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoTape { .. } => "load one".to_owned(),
+            Self::WriteProtected { .. } => {
+                "move its write-protect tab, or use another tape".to_owned()
+            }
+            Self::Medium { .. } => "clean the drive, and copy the tape if it stays".to_owned(),
+            Self::Untried { .. } => "do it again when another drive is free".to_owned(),
+            Self::CannotEncrypt { .. } => {
+                "use one that can (LTO-4 and later), whose keys are not managed by its library"
+                    .to_owned()
+            }
+            Self::Unsuited { .. } => "use one of a generation that it takes".to_owned(),
+            Self::NoDrive { .. } => "use a tape of another generation".to_owned(),
+            Self::Worm { .. } => "use another tape".to_owned(),
+            Self::Cleans { .. } => "put a label on it that begins with CLN".to_owned(),
+            Self::CannotDecrypt { .. } => {
+                "have its keys given to it by whoever manages them".to_owned()
+            }
+            Self::KeyNotOpen { .. } => {
+                "set CAPSTAN_PASSPHRASE, CAPSTAN_KEY_FILE or CAPSTAN_RECOVERY_CODE".to_owned()
+            }
+            Self::Offline { .. } => "look at its cables and its front panel".to_owned(),
+            Self::NotATape { .. } => {
+                "bring its file back, or take the tape out of the library".to_owned()
+            }
+            Self::NoDriveFree { .. } => {
+                "wait until one of them is free, or use another library".to_owned()
+            }
+            Self::Busy { .. } => "wait until it ends, or use another".to_owned(),
+            Self::BadTape { said, .. } | Self::Device(said) | Self::Unreachable(said) => {
+                return said.hint.clone();
+            }
+            Self::Robot { problem, .. }
+            | Self::Away { problem, .. }
+            | Self::Library { problem, .. }
+            | Self::OthersAway(problem) => return problem.hint.clone(),
+            Self::EndOfMedium { .. }
+            | Self::TooLong { .. }
+            | Self::BlockSize { .. }
+            | Self::BeyondEnd { .. }
+            | Self::Io { .. }
+            | Self::Damaged { .. } => return None,
+        })
+    }
 }
 
 impl TapeError {

@@ -1,5 +1,6 @@
 //! What is said of a library: its places, its drives, and what lies where.
 
+use capstan_engine::problem::Problem;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -113,7 +114,8 @@ impl Elements {
         };
         Err(TapeError::Library {
             library: library.to_owned(),
-            problem: format!("it has no drive {drive}; name another, {has}"),
+            problem: Problem::new(format!("it has no drive {drive}"))
+                .hint(format!("name another, {has}")),
         })
     }
 }

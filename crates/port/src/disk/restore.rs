@@ -13,21 +13,28 @@ use std::sync::atomic::AtomicBool;
 use capstan_engine::frames::{FramePort, Lack};
 use capstan_engine::message::Code;
 use capstan_engine::meter::Meters;
+use capstan_engine::problem::{Explain, Problem};
 use capstan_format::acl::AclNames;
 use capstan_format::entry::{Entry, Timestamp};
 use capstan_format::id::{MediumId, StreamId};
 use capstan_wire::keys::SessionKey;
 use capstan_wire::restore::{LeftAlone, RestoreCounts, RestoreDone};
 
-/// The target cannot be opened. A sentence.
+/// The target cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct TargetRefused(pub String);
+pub struct TargetRefused(pub Problem);
+
+impl Explain for TargetRefused {
+    fn hint(&self) -> Option<String> {
+        self.0.hint.clone()
+    }
+}
 
 /// The target has no room left: the restore ends.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct TargetFull(pub String);
+pub struct TargetFull(pub Problem);
 
 /// Who takes what a restore says. Called from several threads.
 pub trait RestoreListener: Sync {

@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use capstan_engine::problem::Explain;
 use capstan_medium::tape::error::{damaged, failed};
 use capstan_medium::tape::{Media, TapeError};
 use serde::{Deserialize, Serialize};
@@ -116,7 +117,7 @@ impl Cartridge {
         // Others can be opened, so this is a matter of this tape.
         let file = file
             .map_err(failed("open the tape", path))
-            .map_err(|e| TapeError::BadTape { tape: label.barcode.clone(), source: Box::new(e) })?;
+            .map_err(|e| TapeError::BadTape { tape: label.barcode.clone(), said: e.problem() })?;
         let length = file.metadata().map_err(failed("examine the tape", path))?.len();
         let mut magic = [0; 16];
         let has_magic = file.read_exact_at(&mut magic, 0).is_ok() && &magic == MAGIC;
@@ -143,7 +144,7 @@ impl Cartridge {
 
     /// What is wrong in its file is wrong with this tape, as with one that a drive cannot thread: others can be had.
     fn unreadable(&self, e: TapeError) -> TapeError {
-        TapeError::BadTape { tape: self.label.barcode.clone(), source: Box::new(e) }
+        TapeError::BadTape { tape: self.label.barcode.clone(), said: e.problem() }
     }
 
     /// The record there, if it is whole, and its compression.

@@ -133,14 +133,14 @@ pub fn ill_lines(ill: &[DriveRecord]) -> String {
             Some(_) => "see to its power and its cables",
             None => "clean it, and have it looked at if that does not help",
         };
-        let why = of.why_ill().unwrap_or_default();
+        let why = of.why_ill().map(|why| why.sentence).unwrap_or_default();
         let _ = writeln!(
             text,
             "Drive {} of {} {}{}: sessions take it last; {to_do}, then `capstan library enable {} drive:{}`, or take it out of service \
              with `capstan library disable`",
             of.drive,
             path_text(of.library.as_bytes()),
-            path_text(why.split("; ").next().unwrap_or_default().as_bytes()),
+            path_text(why.as_bytes()),
             of.ill_us().map_or(String::new(), |us| format!(", at {}", local_time(us))),
             shell_word(&of.library),
             of.drive
@@ -157,7 +157,7 @@ pub fn ill_json(of: &DriveRecord) -> Value {
         "drive": of.drive,
         "is": is,
         "since": of.ill_us().and_then(|us| Timestamp::from_microsecond(us).ok()).map(|t| t.to_string()),
-        "why": of.why_ill(),
+        "why": of.why_ill().map(|why| why.to_string()),
     })
 }
 

@@ -167,6 +167,7 @@ mod tests {
                 path: "/a\nb".to_owned(),
                 error: "gone".to_owned(),
                 code: "unreadable",
+                refused: None,
             }],
             bytes_read: 200_000_000,
             bytes_written: 100_000_000,

@@ -91,10 +91,11 @@ fn object(body: &mut String, s: &Report) {
     for e in s.errors.iter().take(ERRORS_TOLD) {
         let path = if e.path.is_empty() { String::new() } else { format!("{}: ", e.path) };
         let code = Code::ALL.iter().find(|code| code.name() == e.code);
-        let (error, advice) = match code {
-            Some(code) => (e.error.as_str(), code.row().3),
+        let (error, advice) = match (code, &e.refused) {
+            (Some(code), _) => (e.error.as_str(), code.row().3),
             // What is refused says itself what to do.
-            None => e.error.split_once("; ").unwrap_or((&e.error, "")),
+            (None, Some(of)) => (of.sentence.as_str(), of.hint.as_deref().unwrap_or_default()),
+            (None, None) => (e.error.as_str(), ""),
         };
         let _ = writeln!(body, "    {path}{}", one_line(error));
         if !advice.is_empty() {
@@ -128,6 +129,7 @@ fn lines_of(text: &str) -> String {
 mod tests {
     use super::*;
     use capstan_cell::report::ReportError;
+    use capstan_engine::problem::Problem;
 
     fn session(name: &str, status: &str) -> Report {
         Report { name: name.to_owned(), status: status.to_owned(), ..Report::default() }
@@ -176,12 +178,14 @@ mod tests {
             path: "home/x".to_owned(),
             error: "it broke".to_owned(),
             code: code.name(),
+            refused: None,
         }];
         let mut refused = session("etc", "failed");
         refused.errors = vec![ReportError {
             path: String::new(),
             error: "nothing was backed up: `x` failed; mend it".to_owned(),
             code: "failed",
+            refused: Some(Problem::new("nothing was backed up: `x` failed").hint("mend it")),
         }];
         let errors = &["post failed", "nothing was backed up: `x` failed"][..];
         let body = of(&run(vec![bad, refused], errors, "failed"), &[]).body;

@@ -2,7 +2,7 @@
 
 use capstan_address::Address;
 use capstan_engine::message::{path_text, shell_word};
-use capstan_engine::problem::Explain;
+use capstan_engine::problem::{Explain, Problem};
 
 /// Why a backup is not made as it was asked for; nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -55,12 +55,12 @@ pub enum BackupRefusal {
         place: String,
     },
     /// A tape that is to be written is not there.
-    #[error("{tape} cannot be written: {why}")]
+    #[error("{tape} cannot be written: {}", why.sentence)]
     TapeAbsent {
         /// The tape.
         tape: String,
         /// Where it is.
-        why: String,
+        why: Problem,
     },
     /// The library of a mirror is not there.
     #[error("{0}")]
@@ -138,7 +138,9 @@ impl Explain for BackupRefusal {
             Self::NoDevice => "name one".to_owned(),
             Self::WrittenAlready { .. } => "name another as its mirror".to_owned(),
             Self::PlaceTwice { .. } => "name another place as the mirror".to_owned(),
-            Self::TapeAbsent { .. } => "`capstan library status` shows what is there".to_owned(),
+            Self::TapeAbsent { why, .. } => {
+                return why.clone().hint_too("`capstan library status` shows what is there").hint;
+            }
             Self::NoTapesForArray { without: None, .. } => "bring the library back".to_owned(),
             Self::NoTapesForArray { without: Some(other), .. } => format!(
                 "bring the library back, or name the tapes of an array that can do without it: {other}"

@@ -1,7 +1,7 @@
 //! Media that are not staged or retired.
 
 use capstan_address::Address;
-use capstan_engine::problem::Explain;
+use capstan_engine::problem::{Explain, Problem};
 use capstan_format::id::{SessionId, VersionId};
 
 /// Why a medium is not staged or retired as it was asked for.
@@ -91,12 +91,12 @@ pub enum StageRefusal {
         label: String,
     },
     /// A medium is not there to be copied.
-    #[error("medium '{label}' cannot be read: {why}")]
+    #[error("medium '{label}' cannot be read: {}", why.sentence)]
     Unreadable {
         /// Its label.
         label: String,
         /// Where it is.
-        why: String,
+        why: Problem,
     },
     /// There is no drive to read a medium while another is written.
     #[error("medium '{label}' cannot be read while another is written: {why}")]
@@ -124,8 +124,9 @@ impl Explain for StageRefusal {
             Self::SessionWrites { .. } => "retire it when that is done".to_owned(),
             Self::NotAmongRetired { .. } => "nothing was changed".to_owned(),
             Self::NowhereToGo { .. } => "name where it goes with --to".to_owned(),
-            Self::Unreadable { .. } => {
-                "bring it back, or say --no-copy if nothing of it can be had".to_owned()
+            Self::Unreadable { why, .. } => {
+                let way = "bring it back, or say --no-copy if nothing of it can be had";
+                return why.clone().hint_too(way).hint;
             }
             Self::NoSecondDrive { .. } => {
                 "two drives have to be free, or name a place with --to that needs none".to_owned()

@@ -1,6 +1,6 @@
 //! Locks of versions.
 
-use capstan_engine::problem::Explain;
+use capstan_engine::problem::{Explain, Problem};
 
 /// Why a version is not locked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,12 +42,12 @@ pub enum LockRefusal {
         medium: String,
     },
     /// A tape on which a lock was to be recorded is away.
-    #[error("tape '{label}': {why}")]
+    #[error("tape '{label}': {}", why.sentence)]
     TapeAway {
         /// Its label.
         label: String,
         /// Where it is.
-        why: String,
+        why: Problem,
     },
 }
 
@@ -56,9 +56,8 @@ impl Explain for LockRefusal {
         Some(match self {
             Self::Shortened { .. } => "name a later time".to_owned(),
             Self::NotComplete { .. } => "lock one that is, or go on with it first".to_owned(),
-            Self::NotRecorded { .. } | Self::NotOnMedia { .. } | Self::TapeAway { .. } => {
-                return None;
-            }
+            Self::TapeAway { why, .. } => return why.hint.clone(),
+            Self::NotRecorded { .. } | Self::NotOnMedia { .. } => return None,
             Self::RecordsNone { .. } => {
                 "copy the version to another medium, and lock it then".to_owned()
             }

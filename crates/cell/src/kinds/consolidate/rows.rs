@@ -175,7 +175,7 @@ impl Rows<'_> {
                 let stop = self.stop;
                 let read = self.contents.bytes(*stream, *from, *len, &mut |chunk| {
                     if stop.0.load(Relaxed) {
-                        return Err(CellError::Unfinished("stopped".to_owned()));
+                        return Err(CellError::Unfinished("stopped".into()));
                     }
                     closed = closed.and_then(|()| match chunk {
                         Chunk::Bytes(bytes) => {
@@ -185,7 +185,7 @@ impl Rows<'_> {
                         // Filling stays filling, whatever its length.
                         Chunk::Zeros(len) => out.fill(len),
                     });
-                    closed.map_err(|_| CellError::Unfinished("closed".to_owned()))
+                    closed.map_err(|_| CellError::Unfinished("closed".into()))
                 });
                 if self.stop.0.load(Relaxed) {
                     return Ok(Ok(()));

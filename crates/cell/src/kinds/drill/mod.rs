@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use capstan_catalog::diff::LiveRows;
 use capstan_catalog::version::Merged;
 use capstan_engine::message::Code;
+use capstan_engine::problem::Explain;
 use capstan_format::entry::Kind;
 use capstan_idb::{Status, Version};
 use capstan_port::disk::DiskAgent;
@@ -142,7 +143,12 @@ impl Cell {
         request: &DrillRequest,
         why: &CellError,
     ) -> Result<()> {
-        let error = ReportError { path: String::new(), error: chain(why), code: "bad-input" };
+        let error = ReportError {
+            path: String::new(),
+            error: chain(why),
+            code: "bad-input",
+            refused: Some(why.problem()),
+        };
         let report = Report {
             error_count: 1,
             errors: vec![error],

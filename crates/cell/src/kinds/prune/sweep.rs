@@ -62,7 +62,7 @@ impl Cell {
                         })
                     }
                     _ if self.idb.management(*id)?.changed_us.is_some() => {
-                        Err(CellError::Changed(NOT_AS_WRITTEN.to_owned()))
+                        Err(CellError::Changed(NOT_AS_WRITTEN.into()))
                     }
                     true => self.medium_to_change(*id).map(AtHand::ToRead),
                     false => self.hold_medium_now(*id).map(AtHand::Held),

@@ -7,6 +7,7 @@ use std::path::Path;
 use capstan_catalog::version::Overview;
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Meters, Stage};
+use capstan_engine::problem::Problem;
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_idb::Status;
 use capstan_port::disk::restore::{RestoreRun, RestoreTarget, RestoreWith, TargetRefused};
@@ -155,7 +156,7 @@ impl Cell {
         let mut spec = target_spec(request);
         (spec.session, spec.killed) = (Some(run.session.id), killed);
         let target = self.agents.disk.open_target(&spec)?;
-        let target = target.ok_or_else(|| TargetRefused(NOT_OPEN.to_owned()))?;
+        let target = target.ok_or_else(|| TargetRefused(not_open()))?;
         if let RestoreTo::Into(dir) = &request.to {
             let TreeOf { view, overview, chosen, scope, .. } = of;
             Check { view, overview, request, chosen, scope }.target(&*target, dir)?;
@@ -165,7 +166,9 @@ impl Cell {
 }
 
 /// A target that is written to is always opened, or an error says why not.
-const NOT_OPEN: &str = "the target was not opened; try again";
+fn not_open() -> Problem {
+    Problem::new("the target was not opened").hint("try again")
+}
 
 /// The target of a restore into a directory, or in place.
 pub(super) fn target_spec(request: &RestoreRequest) -> TargetSpec {
@@ -194,7 +197,7 @@ fn leftovers_text(n: u64) -> Option<String> {
 fn say_failure(result: &Result<()>, run: &RunOf<'_>, log: &SessionLog<'_>) {
     match result {
         Err(CellError::TargetFull(text)) => {
-            log.say(Code::NotWritten, "disk agent", &run.destination(), text.clone());
+            log.say(Code::NotWritten, "disk agent", &run.destination(), text.to_string());
         }
         Err(e) => log.say(Code::DeviceFailed, "cell", &run.request.version.name, chain(e)),
         Ok(()) => {}

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use capstan_engine::message::{Code, shell_word};
+use capstan_engine::problem::Explain;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_format::keys::KeyRecord;
 use capstan_medium::OpenMedium;
@@ -92,7 +93,7 @@ impl Planned {
         });
         let (medium, changed) = opened.inspect_err(|e| {
             if e.away().is_none() {
-                view.media.in_use.lock().insert(tape.medium, crate::error::chain(e));
+                view.media.in_use.lock().insert(tape.medium, e.problem());
             }
         })?;
         if let Some(text) = changed {

@@ -14,6 +14,7 @@ use std::fmt;
 use std::io::ErrorKind;
 
 use capstan_address::Address;
+use capstan_engine::problem::Problem;
 use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_format::record::RECORD_MAX;
 use capstan_idb::{Medium, Segment};
@@ -101,7 +102,7 @@ impl Cell {
     ) -> Result<Option<String>> {
         match self.refuse_changed(address, medium) {
             Ok(()) => Ok(None),
-            Err(CellError::Changed(text)) => Ok(Some(text)),
+            Err(CellError::Changed(text)) => Ok(Some(text.to_string())),
             Err(CellError::Device(e)) if e.spares_medium() => Ok(None),
             Err(e) if e.is_unreadable() => {
                 self.note_unread_end(address, medium)?;
@@ -139,24 +140,30 @@ impl Cell {
         if let Err(e) = self.refuse_changed(address, there) {
             return e;
         }
-        CellError::Changed(format!(
-            "{} in {address} is not as it was last written: segment {} ({}) is missing. {}",
-            shown(row.id, &row.label),
-            number.0,
-            segment.short(),
-            ways(row, address, "")
-        ))
+        CellError::Changed(
+            format!(
+                "{} in {address} is not as it was last written: segment {} ({}) is missing. {}",
+                shown(row.id, &row.label),
+                number.0,
+                segment.short(),
+                ways(row, address, "")
+            )
+            .into(),
+        )
     }
 
     /// The error for a copy of a medium that was written elsewhere. What is wrong with the copy is nothing to mark that medium for.
     fn unlike(&self, row: &Medium, address: &Address, what: &str) -> CellError {
-        CellError::Changed(format!(
-            "{} was last written in {}{}, and what is in {address} is not as it was: {what}; {}",
-            shown(row.id, &row.label),
-            row.device,
-            other_host(&self.idb, row).map_or(String::new(), |host| format!(" of host '{host}'")),
-            other_ways(row, address)
-        ))
+        CellError::Changed(
+            Problem::new(format!(
+                "{} was last written in {}{}, and what is in {address} is not as it was: {what}",
+                shown(row.id, &row.label),
+                row.device,
+                other_host(&self.idb, row)
+                    .map_or(String::new(), |host| format!(" of host '{host}'"))
+            ))
+            .hint(other_ways(row, address)),
+        )
     }
 
     /// Marks a medium as not what was last written, with what differs. Gives the error that says so.
@@ -167,11 +174,13 @@ impl Cell {
         what: &str,
     ) -> Result<CellError> {
         self.idb.set_medium_changed(row.id, Some((now_us(), what)))?;
-        Ok(CellError::Changed(format!(
-            "{} in {address} is not as it was last written: {what}; nothing is written to it. {}",
-            shown(row.id, &row.label),
-            ways(row, address, what)
-        )))
+        Ok(CellError::Changed(
+            Problem::new(format!(
+                "{} in {address} is not as it was last written: {what}",
+                shown(row.id, &row.label)
+            ))
+            .hint(format!("nothing is written to it. {}", ways(row, address, what))),
+        ))
     }
 
     /// What of the end of a medium is not as it is recorded; nothing, if all is.

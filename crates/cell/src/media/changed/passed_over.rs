@@ -20,7 +20,9 @@ impl Cell {
                     self.note_passed(Code::WriteProtected, name, text);
                 }
             }
-            CellError::Changed(text) => self.note_passed(Code::MediumChanged, name, text.clone()),
+            CellError::Changed(text) => {
+                self.note_passed(Code::MediumChanged, name, text.to_string())
+            }
             why if why.is_unreadable() => {
                 let text = format!("it was passed over, as it cannot be read: {}", chain(why));
                 self.note_passed(Code::MediumFailed, name, text);
@@ -54,7 +56,7 @@ impl Cell {
     pub(crate) fn say_changed(&self, log: &SessionLog<'_>) -> u64 {
         let passed = std::mem::take(&mut *self.changed.lock());
         for (code, name, text) in &passed {
-            log.say(*code, "cell", name, text.clone());
+            log.say(*code, "cell", name, text.to_string());
         }
         passed.iter().filter(|(code, ..)| *code == Code::MediumChanged).count() as u64
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use capstan_address::Address;
 use capstan_engine::message::Code;
+use capstan_engine::problem::Problem;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{IdbError, Medium};
 use capstan_medium::{HeldMedium, OpenMedium};
@@ -105,10 +106,7 @@ impl Cell {
         let taken = self.idb.bytes_of_places(row.id)?;
         match self.idb.forget_segments_of_medium(row.id, &ids, now_us()) {
             Err(IdbError::IsRead { version, reader }) => {
-                return Err(CellError::InUse(format!(
-                    "{} in {address} has lost something of version {version}, which {reader} uses; import it when that is done",
-                    shown(row.id, &row.label)
-                )));
+                return Err(CellError::InUse(Problem::new(format!("{} in {address} has lost something of version {version}, which {reader} uses", shown(row.id, &row.label))).hint("import it when that is done")));
             }
             forgotten => forgotten?,
         }
@@ -247,11 +245,7 @@ impl Cell {
         }
         match patiently(&*self.devices, || Ok(self.devices.held(address)?)) {
             Ok(held) => Ok(Some(held)),
-            Err(e) if e.is_busy() => Err(CellError::InUse(format!(
-                "a session writes to {} in {address}, or removes from it, and not all of it is as it is recorded; import it when \
-                 that is done",
-                shown(row.id, &row.label)
-            ))),
+            Err(e) if e.is_busy() => Err(CellError::InUse(Problem::new(format!("a session writes to {} in {address}, or removes from it, and not all of it is as it is recorded", shown(row.id, &row.label))).hint("import it when that is done"))),
             Err(_) => Ok(None),
         }
     }

@@ -121,10 +121,7 @@ mod tests {
         let hardware = || TapeError::Device("the drive has a hardware error".into());
         let table = [
             (TapeError::Medium { tape: tape(), at: 7 }, WriteFailure::Medium),
-            (
-                TapeError::BadTape { tape: tape(), source: "write error".into() },
-                WriteFailure::Medium,
-            ),
+            (TapeError::BadTape { tape: tape(), said: "write error".into() }, WriteFailure::Medium),
             (TapeError::WriteProtected { tape: tape() }, WriteFailure::Place),
             (TapeError::Worm { tape: tape() }, WriteFailure::Place),
             (TapeError::NoTape { drive: drive() }, WriteFailure::Place),

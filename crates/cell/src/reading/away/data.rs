@@ -37,7 +37,7 @@ impl<'a> AwayData<'a> {
                 }
             };
             if let Some((medium, why)) = why {
-                return Ok(Some(CellError::Away { medium, text: why.clone(), why }));
+                return Ok(Some(CellError::Away { medium, text: why.clone().into(), why }));
             }
             at = to.max(at + 1);
         }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use capstan_address::{Address, TapeAddress};
 use capstan_engine::frames::Place;
 use capstan_engine::message::shell_word;
+use capstan_engine::problem::{Explain, Problem};
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_idb::Idb;
 use capstan_media_agent::read::error::ReadError;
@@ -16,7 +17,7 @@ use capstan_medium::{DeviceError, OpenMedium};
 use parking_lot::Mutex;
 
 use crate::Cell;
-use crate::error::{CellError, Damage, MediumRefusal, Result, chain, plain};
+use crate::error::{CellError, Damage, MediumRefusal, Result, plain};
 use crate::media::{at_other_host, lacking_tapes, recall};
 use crate::reading::unread::{not_now, of_way};
 use crate::session::lease::Reading;
@@ -38,7 +39,7 @@ pub(crate) struct OpenMedia<'a> {
     pub(crate) idb: &'a Idb,
     open: Mutex<HashMap<MediumId, OpenMedium>>,
     /// Media that others have, and why they were given up.
-    pub(crate) in_use: Mutex<HashMap<MediumId, String>>,
+    pub(crate) in_use: Mutex<HashMap<MediumId, Problem>>,
     /// What was read elsewhere than where it was looked for first.
     pub(crate) replicas: Mutex<Vec<Stood>>,
     /// Segments of which names are lost: no place at hand has all of them.
@@ -106,7 +107,7 @@ impl OpenMedia<'_> {
         }
         self.medium(id).inspect_err(|e| {
             if e.is_busy() {
-                self.in_use.lock().insert(id, chain(e));
+                self.in_use.lock().insert(id, e.problem());
             }
         })
     }
@@ -283,7 +284,7 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
     }
     // That is seen from outside, without a mark.
     if let DeviceError::HeaderLost { .. } = &e {
-        return CellError::Unreadable { medium: medium.id, text: chain(&e) };
+        return CellError::Unreadable { medium: medium.id, text: e.problem() };
     }
     let why = match &e {
         DeviceError::Io { source, .. } => plain(source),
@@ -297,7 +298,7 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
     );
     let text = format!("cannot read medium '{label}' ({id}) in {device}: {why}");
     match e.of_tape() {
-        Some(tape) if tape.is_busy() => CellError::InUse(text),
+        Some(tape) if tape.is_busy() => CellError::InUse(text.into()),
         // Its file is none of a tape.
         Some(tape) if tape.blames_tape() => {
             let (label, device) = (label.clone(), device.clone());
@@ -319,7 +320,7 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
             match is_away {
                 true => {
                     let why = format!("which is not in {device}: {why}");
-                    CellError::Away { medium: medium.id, why, text: format!("{text}; {way}") }
+                    CellError::Away { medium: medium.id, why, text: Problem::new(text).hint(way) }
                 }
                 false => {
                     let (label, device) = (label.clone(), device.clone());
@@ -342,15 +343,13 @@ fn out_of_reach(
     let address = &medium.device;
     let why = match e {
         DeviceError::Io { source, .. } if e.of_tape().is_none() && is_far(source) => plain(source),
-        _ if address.is_sequential() => lacking_tapes(devices, address).0?,
+        _ if address.is_sequential() => lacking_tapes(devices, address).0?.sentence,
         _ => return None,
     };
     // What can be done is said below: to make a new library is no help.
-    let why = why.split("; ").next().unwrap_or_default();
     let (label, id, device) = (&medium.label, medium.id.short(), &medium.device);
-    let text = format!(
-        "cannot reach medium '{label}' ({id}) in {device}: {why}; make it reachable there, or import it from where it is now"
-    );
+    let text = Problem::new(format!("cannot reach medium '{label}' ({id}) in {device}: {why}"))
+        .hint("make it reachable there, or import it from where it is now");
     Some(CellError::Away {
         medium: medium.id,
         why: format!("which cannot be reached: {why}"),
@@ -361,17 +360,17 @@ fn out_of_reach(
 /// The error for a place at which another medium is.
 pub(crate) fn another(cell: &Cell, found: MediumId, medium: &capstan_idb::Medium) -> CellError {
     elsewhere(&cell.idb, medium).unwrap_or_else(|| {
-        let text = format!(
-            "{} holds medium {}, not {} ({}); {}",
+        let text = Problem::new(format!(
+            "{} holds medium {}, not {} ({})",
             medium.device,
             found.short(),
             medium.id.short(),
-            medium.label,
-            match is_put_in(&*cell.devices, medium) {
-                true => PUT_IN,
-                false => "mount the right one there, or import it from where it is",
-            }
-        );
+            medium.label
+        ))
+        .hint(match is_put_in(&*cell.devices, medium) {
+            true => PUT_IN,
+            false => "mount the right one there, or import it from where it is",
+        });
         let why = format!("which is not in {}: medium {} is", medium.device, found.short());
         CellError::Away { medium: medium.id, why, text }
     })
@@ -413,11 +412,12 @@ pub(crate) fn all_away(cell: &Cell, away: Vec<CellError>) -> Option<CellError> {
                     "bring them all, then `capstan library import` the tapes and `capstan media import` the others"
                 }
             };
-            let text = format!(
-                "{} media are wanted and are not at hand: {}; {way}",
+            let sentence = format!(
+                "{} media are wanted and are not at hand: {}",
                 names.len(),
                 names.join("; ")
             );
+            let text = Problem::new(sentence).hint(way);
             Some(CellError::Away { medium, why, text })
         }
         (first, _) => Some(first),
@@ -437,10 +437,8 @@ fn exported(idb: &Idb, medium: &capstan_idb::Medium) -> Option<CellError> {
         }
         _ => "`capstan media import` it from where it is".to_owned(),
     };
-    let text = format!(
-        "medium '{}' ({}) {where_to}; bring it back, then {back}",
-        medium.label,
-        medium.id.short()
-    );
+    let text =
+        Problem::new(format!("medium '{}' ({}) {where_to}", medium.label, medium.id.short()))
+            .hint(format!("bring it back, then {back}"));
     Some(CellError::Away { medium: medium.id, why: format!("which {where_to}"), text })
 }

@@ -10,6 +10,7 @@ use capstan_catalog::NotOnMedia;
 use capstan_catalog::places::SegmentPlace;
 use capstan_catalog::version::{ContentsFrom, ContentsOnMedia};
 use capstan_engine::frames::Place;
+use capstan_engine::problem::Problem;
 use capstan_format::catalog::Contents;
 use capstan_format::id::SegmentId;
 use capstan_media_agent::read::error::ReadError;
@@ -275,17 +276,14 @@ fn names_lost_of(poor: &[SegmentId]) -> Option<CellError> {
         0 => String::new(),
         n => format!(" (and of {n} more)"),
     };
-    Some(CellError::Unfinished(format!(
-        "names of segment {}{more} are damaged and whole nowhere at hand: files whose names are lost cannot be named; they are \
-         left out, or are as an earlier backup has them",
-        first.short()
-    )))
+    Some(CellError::Unfinished(Problem::new(format!("names of segment {}{more} are damaged and whole nowhere at hand: files whose names are lost \
+                 cannot be named", first.short())).hint("they are left out, or are as an earlier backup has them")))
 }
 
 /// The error for a place where nothing is left of the names.
 fn unreadable_names(path: &str, segment: SegmentId) -> CellError {
-    CellError::Unfinished(format!(
-        "the names of segment {} cannot be read: {path} is damaged",
-        segment.short()
-    ))
+    CellError::Unfinished(
+        format!("the names of segment {} cannot be read: {path} is damaged", segment.short())
+            .into(),
+    )
 }

@@ -130,7 +130,7 @@ impl Cell {
             }
             let (chosen, none) = match self.choose(&pool.name, &ask) {
                 Ok(chosen) if !chosen.behind_blank => (Some(chosen), None),
-                Ok(chosen) => (Some(chosen), Some(CellError::NoMedium(String::new()))),
+                Ok(chosen) => (Some(chosen), Some(CellError::NoMedium("".into()))),
                 Err(e @ CellError::NoMedium(_)) => (None, Some(e)),
                 Err(e) => return Err(e),
             };
@@ -175,7 +175,7 @@ impl Cell {
         match self.lacks_medium(&self.pool(name)?, ask, count, true)? {
             Some((had, CellError::NoMedium(why))) if had > 0 => Err(CellError::NoMedium(format!(
                 "its last backups took {count} media each, and only {had} can be written now, so nothing is begun: {why}"
-            ))),
+            ).into())),
             _ => Ok(()),
         }
     }

@@ -108,7 +108,7 @@ impl Cell {
             // The trial gives back what was written no more.
             let label = opened.0.medium.label.clone();
             drop(opened);
-            self.passed_lost(&label, &member, &why);
+            self.passed_lost(&label, &member, &why.to_string());
             return Err(SupplyRefusal::MemberFailed { member, why }.into());
         }
         trial.keep();

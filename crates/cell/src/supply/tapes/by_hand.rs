@@ -1,6 +1,7 @@
 //! Tapes of drives that stand alone: looked at before they are written, and asked for where they will not do.
 
 use capstan_address::{Address, LibraryName, TapeAddress};
+use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
@@ -256,7 +257,7 @@ struct Stock {
 }
 
 /// Why no tape will do, to be said again.
-struct Lacks(fn(String) -> CellError, String);
+struct Lacks(fn(Problem) -> CellError, Problem);
 
 impl Lacks {
     fn error(&self) -> CellError {
@@ -268,8 +269,8 @@ impl Lacks {
 fn refused(error: CellError) -> Refused<CellError> {
     let why = match &error {
         e if e.refusal().is_some() => e.to_string(),
-        CellError::Changed(why) => why.clone(),
-        CellError::Away { text, .. } => text.clone(),
+        CellError::Changed(why) => why.to_string(),
+        CellError::Away { text, .. } => text.to_string(),
         CellError::Device(e) => match e {
             e if matches!(e.of_tape(), Some(TapeError::NoTape { .. })) => {
                 return Refused::Empty(error);

@@ -1,6 +1,7 @@
 //! Blank tapes of libraries: what a pool takes that may, and many made media at once.
 
 use capstan_address::{Address, LibraryName, TapeAddress};
+use capstan_engine::problem::Problem;
 use capstan_idb::{Medium, Pool, RotationSet};
 use globset::GlobBuilder;
 
@@ -103,10 +104,10 @@ impl Cell {
             }
         }
         Err(match libraries.is_empty() {
-            true => CellError::NoMedium(format!(
-                "it takes blank tapes, and no library is known to take them from; `capstan pool set {} --library LIBRARY` names one",
-                pool.name
-            )),
+            true => CellError::NoMedium(
+                Problem::new("it takes blank tapes, and no library is known to take them from")
+                    .hint(format!("`capstan pool set {} --library LIBRARY` names one", pool.name)),
+            ),
             false => unfit.error("blank tape", |found| format!("of blank tapes: {found}")),
         })
     }

@@ -79,13 +79,11 @@ impl Cell {
             // A backup may have named one that was replaced.
             let device = now.get(of.member as usize).map_or(of.device, Address::to_string);
             let number = of.member + 1;
-            // What to do is said once.
-            let why = of.why.split("; ").next().unwrap_or_default();
             format!(
-                "member {number} ({device}) of array '{}' is lost, or not as it was last written ({why}): what is written goes without it; \
+                "member {number} ({device}) of array '{}' is lost, or not as it was last written ({}): what is written goes without it; \
                  bring it back, and `capstan rait status {label}` looks again, or `capstan rait rebuild {label} --member {number} --onto \
                  NEW` writes it anew",
-                medium.label
+                medium.label, of.why
             )
         };
         // That one is not here which was taken away on record is no fault.
@@ -109,7 +107,7 @@ pub(super) fn since_known(
 
 fn lost_member(of: Lost, since: SegmentNumber) -> LostMember {
     let (member, since) = (of.member as u32, Some(since));
-    LostMember { member, device: of.device, why: of.error, since }
+    LostMember { member, device: of.device, why: of.error.sentence, since }
 }
 
 impl Members<'_> {

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use capstan_address::{Address, ArrayAddress, TapeAddress};
 use capstan_engine::message::{Code, shell_word};
+use capstan_engine::problem::{Explain, Problem};
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
 use capstan_idb::{LostMember, Medium};
@@ -58,7 +59,7 @@ pub struct MemberInfo {
     /// Segments of the array that it lacks.
     pub lacking: Vec<SegmentNumber>,
     /// Why it is lost, or what is wrong in it.
-    pub problems: Vec<String>,
+    pub problems: Vec<Problem>,
 }
 
 impl MemberInfo {
@@ -74,7 +75,7 @@ impl MemberInfo {
     /// Why it is not whole.
     fn fault(&self) -> String {
         let lacks = || format!("it lacks {} of the segments of the array", self.lacking.len());
-        self.problems.first().cloned().unwrap_or_else(lacks)
+        self.problems.first().map_or_else(lacks, |problem| problem.sentence.clone())
     }
 }
 
@@ -146,7 +147,7 @@ impl Cell {
                 medium: Some(member.medium()),
                 segments: (all.len() - lacking.len()) as u64,
                 lacking,
-                problems: member.problems(),
+                problems: member.problems().into_iter().map(Problem::from).collect(),
             });
         }
         self.note_state_of(&info)?;
@@ -362,7 +363,7 @@ fn alone(devices: &dyn DeviceHost, member: &Address) -> MemberInfo {
         medium: looked.as_ref().ok().copied(),
         segments: 0,
         lacking: Vec::new(),
-        problems: looked.err().map(|e| chain(&e)).into_iter().collect(),
+        problems: looked.err().map(|e| e.problem()).into_iter().collect(),
     }
 }
 

@@ -130,7 +130,7 @@ impl Cell {
                 let error =
                     format!("the backup of the internal database was not written: {}", chain(&e));
                 log.say(code, "cell", &path, error.clone());
-                report.errors.push(ReportError { path, error, code: code.name() });
+                report.errors.push(ReportError { path, error, code: code.name(), refused: None });
             }
         }
     }

@@ -5,6 +5,7 @@
 
 use capstan_address::Address;
 use capstan_engine::message::shell_word;
+use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
@@ -68,11 +69,13 @@ impl Cell {
         self.import_medium(&address, None, observer, stop)?;
         let row = self.idb.medium(new.medium)?;
         let row = row.ok_or_else(|| {
-            CellError::Unfinished(format!(
-                "{address} is {} now, and could not be recorded; `capstan import {}` does that",
-                shown(new.medium, &new.label),
-                shell_word(&address)
-            ))
+            CellError::Unfinished(
+                Problem::new(format!(
+                    "{address} is {} now, and could not be recorded",
+                    shown(new.medium, &new.label)
+                ))
+                .hint(format!("`capstan import {}` does that", shell_word(&address))),
+            )
         })?;
         self.medium_info(&row)
     }

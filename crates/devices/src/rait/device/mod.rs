@@ -8,6 +8,7 @@ mod member;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use capstan_engine::problem::Explain;
 use capstan_format::array::code::{add, factor};
 use capstan_format::array::stamp::{Role, Stamp};
 use capstan_format::array::{Layout, Level};
@@ -136,8 +137,8 @@ impl RaitDevice {
         error: DeviceError,
         since: Option<SegmentNumber>,
     ) {
-        let (is_away, text) = (error.spares_medium(), error.to_string());
-        self.lost.lock().push(LostMember { member, device, error: text, is_away, since });
+        let (is_away, why) = (error.spares_medium(), error.problem());
+        self.lost.lock().push(LostMember { member, device, error: why, is_away, since });
         self.last_failure = Some(error);
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
+use capstan_engine::problem::{Explain, Problem};
 use capstan_format::array::{Layout, RebuiltMember};
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
@@ -74,7 +75,8 @@ impl State {
         }
         let tape = why.get_ref().and_then(|e| e.downcast_ref::<TapeError>());
         let is_away = tape.is_some_and(|e| e.is_away() || e.spares_tape());
-        let (member, device, error, since) = (place, name, why.to_string(), None);
+        let error = tape.map_or_else(|| why.to_string().into(), Explain::problem);
+        let (member, device, since) = (place, name, None);
         self.lost.lock().push(LostMember { member, device, error, is_away, since });
     }
 
@@ -84,10 +86,13 @@ impl State {
     }
 
     /// The first such reason.
-    pub fn why_away(&self) -> Option<String> {
+    pub fn why_away(&self) -> Option<Problem> {
         let lost = self.lost.lock();
         let first = lost.iter().find(|of| of.is_away);
-        first.map(|of| format!("{} is lost: {}", of.name(), of.error))
+        first.map(|of| {
+            let sentence = format!("{} is lost: {}", of.name(), of.error.sentence);
+            Problem { sentence, ..of.error.clone() }
+        })
     }
 
     /// The error for a segment of which so many members have something, and too little: where members are away, these may have it.

@@ -260,8 +260,8 @@ impl Archive<'_> {
                 self.listener.say(Code::FileAway, "media agent", &of.shown, why.clone());
                 self.broken_away.insert(of.first.clone());
             }
-            Lack::Damaged(why) | Lack::Unread(why) => {
-                self.listener.say(Code::Damaged, "media agent", &of.shown, why.clone());
+            Lack::Damaged(_) | Lack::Unread(_) => {
+                self.listener.say(Code::Damaged, "media agent", &of.shown, why.text());
                 self.counts.corrupt.fetch_add(1, Relaxed);
                 self.broken.insert(of.first.clone());
             }

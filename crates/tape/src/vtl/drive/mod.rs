@@ -5,6 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use capstan_engine::problem::Problem;
 use capstan_medium::tape::error::failed;
 use capstan_medium::tape::generation::of_drive;
 use capstan_medium::tape::speeds::SETTLE_S;
@@ -122,7 +123,11 @@ impl VirtualDrive {
         if let Some(there) = &self.tape {
             return Err(TapeError::Library {
                 library: self.name.clone(),
-                problem: format!("the drive holds tape {} already; unload it", there.label.barcode),
+                problem: Problem::new(format!(
+                    "the drive holds tape {} already",
+                    there.label.barcode
+                ))
+                .hint("unload it"),
             });
         }
         if let Some(media) = tape.label.media()
@@ -130,7 +135,7 @@ impl VirtualDrive {
         {
             return Err(TapeError::Unsuited {
                 tape: tape.label.barcode.clone(),
-                source: format!("it is {media}, the drive {}", self.model.name).into(),
+                said: format!("it is {media}, the drive {}", self.model.name).into(),
             });
         }
         tape.label.loads = tape.label.loads.saturating_add(1);

@@ -1,5 +1,7 @@
 //! What a virtual drive or library is to do wrong, and when: for training, and for tests.
 
+use capstan_engine::problem::Explain;
+
 mod account;
 mod struck;
 
@@ -124,10 +126,17 @@ impl Faults {
 
 /// A text that is no plan of faults.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is no fault; write write:N, read:N, mark:N, sync:N, locate:N, space:N or move:N, and =error, =offline, =power, =dirty or =jam"
-)]
+#[error("'{0}' is no fault; {HOW_WRITTEN}")]
 pub struct BadFault(String);
+
+/// How faults are written.
+const HOW_WRITTEN: &str = "write write:N, read:N, mark:N, sync:N, locate:N, space:N or move:N, and =error, =offline, =power, =dirty or =jam";
+
+impl Explain for BadFault {
+    fn hint(&self) -> Option<String> {
+        Some(HOW_WRITTEN.to_owned())
+    }
+}
 
 impl FromStr for Faults {
     type Err = BadFault;

@@ -1,5 +1,6 @@
 //! A virtual drive that stands alone: it has no robot, its tapes lie on a shelf, and somebody puts them in.
 
+use capstan_engine::problem::Problem;
 use capstan_medium::tape::{DriveInfo, Elements, Held, Place, TapeError, TapeLibrary};
 
 use crate::Changer;
@@ -38,10 +39,10 @@ impl Library {
         if !held.iter().any(|tape| tape.barcode == barcode) {
             let mut there: Vec<_> = held.into_iter().map(|tape| tape.barcode).collect();
             there.sort();
-            return Err(self.says(format!(
-                "there is no tape {barcode} on its shelf; there are {}",
-                there.join(", ")
-            )));
+            return Err(self.says(
+                Problem::new(format!("there is no tape {barcode} on its shelf"))
+                    .hint(format!("there are {}", there.join(", "))),
+            ));
         }
         for there in held.iter_mut().filter(|tape| tape.place == Place::Drive(1)) {
             there.place = there.from.take().unwrap_or(Place::Slot(1));
@@ -84,10 +85,7 @@ impl TapeLibrary for ByHand {
     }
 
     fn move_tape(&mut self, _: Place, _: Place) -> Result<(), TapeError> {
-        Err(self.0.says(
-            "it has no robot; put the tape in by hand (`capstan vtl insert`), or take it out with `capstan library unload`"
-                .to_owned(),
-        ))
+        Err(self.0.says(Problem::new("it has no robot").hint("put the tape in by hand (`capstan vtl insert`), or take it out with `capstan library unload`")))
     }
 
     fn unload_drive(&mut self, number: u32) -> Result<(), TapeError> {
@@ -101,7 +99,7 @@ impl TapeLibrary for ByHand {
     }
 
     fn clean(&mut self, _: u32, _: Place) -> Result<Option<u32>, TapeError> {
-        Err(self.0.says("it has no robot; put the cleaning tape in by hand".to_owned()))
+        Err(self.0.says(Problem::new("it has no robot").hint("put the cleaning tape in by hand")))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use capstan_engine::problem::Problem;
 use capstan_medium::tape::error::failed;
 use capstan_medium::tape::{Place, TapeError};
 
@@ -26,7 +27,9 @@ impl Library {
         let held = self.tapes()?;
         if let Some(there) = held.iter().find(|h| h.place == Place::Drive(drive)) {
             let barcode = &there.barcode;
-            return Err(self.says(format!("drive {drive} holds tape {barcode}; unload it first")));
+            return Err(self.says(
+                Problem::new(format!("drive {drive} holds tape {barcode}")).hint("unload it first"),
+            ));
         }
         let Some(tape) = held.iter().find(|h| h.place == at) else {
             return Err(self.holds_none(at));
@@ -36,9 +39,10 @@ impl Library {
         let left = match tape.label.cleanings {
             None => return Err(self.says(format!("tape {barcode} is no cleaning tape"))),
             Some(0) => {
-                return Err(self.says(format!(
-                    "cleaning tape {barcode} is used up; export it and put a new one in"
-                )));
+                return Err(self.says(
+                    Problem::new(format!("cleaning tape {barcode} is used up"))
+                        .hint("export it and put a new one in"),
+                ));
             }
             Some(left) => left - 1,
         };

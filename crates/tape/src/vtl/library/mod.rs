@@ -18,6 +18,7 @@ use std::time::Duration;
 
 pub use by_hand::ByHand;
 use capstan_engine::durable;
+use capstan_engine::problem::{Explain, Problem};
 use serde::{Deserialize, Serialize};
 pub use stock::NewTape;
 
@@ -129,7 +130,8 @@ impl Library {
         let Some(text) = small_file::read_if_there(&path)? else {
             return Err(TapeError::Library {
                 library: dir.display().to_string(),
-                problem: "there is no virtual library; `capstan vtl create` makes one".to_owned(),
+                problem: Problem::new("there is no virtual library")
+                    .hint("`capstan vtl create` makes one"),
             });
         };
         let design: Design = toml::from_str(&text).map_err(|e| damaged(&path, e.message()))?;
@@ -161,7 +163,7 @@ impl Library {
     /// Plans faults of a drive, or of the robot where no drive is named. They are counted from its next opening on, by whoever opens
     /// it, and each strikes once.
     pub fn plan_faults(&self, drive: Option<u32>, faults: &str) -> Result<(), TapeError> {
-        let plan = faults.parse::<Faults>().map_err(|e| self.says(e.to_string()))?;
+        let plan = faults.parse::<Faults>().map_err(|e| self.says(e.problem()))?;
         if let Some(number) = drive {
             self.refuse_nowhere(Place::Drive(number))?;
         }
@@ -208,9 +210,10 @@ impl Library {
         self.refuse_nowhere(to)?;
         let mut held = self.tapes()?;
         if let Some(there) = held.iter().find(|h| h.place == to) {
-            return Err(
-                self.says(format!("{to} holds tape {} already; move that first", there.barcode))
-            );
+            return Err(self.says(
+                Problem::new(format!("{to} holds tape {} already", there.barcode))
+                    .hint("move that first"),
+            ));
         }
         let Some(moved) = held.iter_mut().find(|h| h.place == from) else {
             return Err(self.holds_none(from));
@@ -234,7 +237,7 @@ impl Library {
         if self.jammed {
             return Err(TapeError::Robot {
                 library: self.name.clone(),
-                problem: "its robot is jammed; open it and look".to_owned(),
+                problem: Problem::new("its robot is jammed").hint("open it and look"),
             });
         }
         Ok(())
@@ -274,12 +277,13 @@ impl Library {
     }
 
     fn holds_none(&self, place: Place) -> TapeError {
-        let what = "holds no tape; `capstan library status` shows where they are";
-        self.says(format!("{place} {what}"))
+        let problem = Problem::new(format!("{place} holds no tape"));
+        self.says(problem.hint("`capstan library status` shows where they are"))
     }
 
-    fn says(&self, problem: String) -> TapeError {
-        TapeError::Library { library: self.dir.display().to_string(), problem }
+    fn says(&self, problem: impl Into<Problem>) -> TapeError {
+        let (library, problem) = (self.dir.display().to_string(), problem.into());
+        TapeError::Library { library, problem }
     }
 }
 
@@ -359,7 +363,7 @@ fn faults_name(drive: Option<u32>) -> String {
 fn check(dir: &Path, design: &Design, tapes: u32) -> Result<(), TapeError> {
     let bad = |problem: &str| {
         let library = dir.display().to_string();
-        Err(TapeError::Library { library, problem: problem.to_owned() })
+        Err(TapeError::Library { library, problem: problem.into() })
     };
     if !(1..=MOST).contains(&design.drives)
         || !(1..=MOST).contains(&design.slots)
@@ -383,11 +387,8 @@ fn check(dir: &Path, design: &Design, tapes: u32) -> Result<(), TapeError> {
 fn model_of(dir: &Path, design: &Design) -> Result<&'static DriveModel, TapeError> {
     DriveModel::named(&design.model).ok_or_else(|| TapeError::Library {
         library: dir.display().to_string(),
-        problem: format!(
-            "there is no drive model '{}'; there are {}",
-            design.model,
-            DriveModel::names().join(", ")
-        ),
+        problem: Problem::new(format!("there is no drive model '{}'", design.model))
+            .hint(format!("there are {}", DriveModel::names().join(", "))),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Tapes of a virtual library that has a robot, as somebody takes them out and puts them in: by a mail slot, or through the door.
 
+use capstan_engine::problem::Problem;
 use capstan_medium::tape::{Held, Place, TapeError, is_spare};
 
 use crate::vtl::library::{Library, tape_path, write_inventory};
@@ -15,9 +16,8 @@ impl Library {
             return Err(self.says(format!("it has no tape {barcode}")));
         };
         if let place @ Place::Drive(number) = held[n].place {
-            return Err(self.says(format!(
-                "tape {barcode} is in {place}; `capstan library unload vtape:{} drive:{number}` first",
-                self.name
+            return Err(self.says(Problem::new(format!("tape {barcode} is in {place}")).hint(
+                format!("`capstan library unload vtape:{} drive:{number}` first", self.name),
             )));
         }
         let taken = held.remove(n);
@@ -34,9 +34,10 @@ impl Library {
             return Err(self.says(format!("tape {barcode} is in {} already", there.place)));
         }
         if !self.is_barcode(barcode) || !tape_path(&self.dir, barcode).exists() {
-            return Err(self.says(format!(
-                "there never was a tape {barcode} here; `capstan vtl add-tape` makes new ones"
-            )));
+            return Err(self.says(
+                Problem::new(format!("there never was a tape {barcode} here"))
+                    .hint("`capstan vtl add-tape` makes new ones"),
+            ));
         }
         let place = self.free_for_hand(&held)?;
         held.push(Held { place, barcode: barcode.to_owned(), from: None });
@@ -49,9 +50,9 @@ impl Library {
         let mail = (1..=self.design.mail_slots).map(Place::Mail);
         let mut places = mail.chain((1..=self.design.slots).map(Place::Slot));
         places.find(|place| is_spare(held, *place)).ok_or_else(|| {
-            let problem = "all its slots and mail slots are taken, or tapes go back to them that are in drives; export a \
-                           tape";
-            self.says(problem.to_owned())
+            let problem =
+                "all its slots and mail slots are taken, or tapes go back to them that are in drives";
+            self.says(Problem::new(problem).hint("export a tape"))
         })
     }
 

@@ -1,5 +1,6 @@
 //! New tapes for a virtual library.
 
+use capstan_engine::problem::Problem;
 use capstan_medium::tape::generation::CLEANING;
 use capstan_medium::tape::{Held, Media, TapeError};
 
@@ -77,18 +78,24 @@ impl Library {
     /// A barcode that can be the name of a file, and that no other tape has.
     fn checked(&self, barcode: &str, cleaning: bool) -> Result<String, TapeError> {
         if !self.is_barcode(barcode) {
-            return Err(self.says(format!(
-                "'{barcode}' is no barcode; give 1 to {BARCODE_MAX} letters, digits, - and _"
-            )));
+            return Err(self.says(
+                Problem::new(format!("'{barcode}' is no barcode"))
+                    .hint(format!("give 1 to {BARCODE_MAX} letters, digits, - and _")),
+            ));
         }
         // Also one that was taken out keeps its file, and may come back.
         if tape_path(&self.dir, barcode).exists() {
-            return Err(self.says(format!("it has a tape {barcode} already; choose another")));
+            return Err(self.says(
+                Problem::new(format!("it has a tape {barcode} already")).hint("choose another"),
+            ));
         }
         if cleaning != barcode.starts_with(CLEANING) {
-            return Err(self.says(format!(
-                "barcodes of cleaning tapes, and of no others, begin with {CLEANING}; choose another than {barcode}"
-            )));
+            return Err(self.says(
+                Problem::new(format!(
+                    "barcodes of cleaning tapes, and of no others, begin with {CLEANING}"
+                ))
+                .hint(format!("choose another than {barcode}")),
+            ));
         }
         Ok(barcode.to_owned())
     }

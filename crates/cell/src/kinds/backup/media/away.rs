@@ -2,12 +2,13 @@
 
 use capstan_address::{Address, TapeAddress};
 use capstan_engine::message::{Code, shell_word};
+use capstan_engine::problem::Explain;
 use capstan_idb::Medium;
 use capstan_medium::DeviceError;
 use capstan_medium::tape::TapeError;
 
 use crate::Cell;
-use crate::error::{BackupRefusal, CellError, Result, chain};
+use crate::error::{BackupRefusal, CellError, Result};
 use crate::media::libraries::libraries_of;
 use crate::request::BackupRequest;
 use crate::session::SessionLog;
@@ -83,11 +84,7 @@ impl Cell {
                 |medium: &Medium| medium.device.tapes().iter().any(|tape| tape.library == library);
             if !e.is_busy() && self.idb.media()?.iter().any(is_there) {
                 // What would help a library that was never there does not help here.
-                let why = chain(&DeviceError::from(e));
-                return Err(BackupRefusal::LibraryAway(
-                    why.split("; ").next().unwrap_or_default().into(),
-                )
-                .into());
+                return Err(BackupRefusal::LibraryAway(DeviceError::from(e).sentence()).into());
             }
         }
         Ok(())

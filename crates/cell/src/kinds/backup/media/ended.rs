@@ -6,6 +6,7 @@ use std::time::Duration;
 use capstan_address::Address;
 use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
+use capstan_engine::problem::Explain;
 use capstan_engine::verdict::Flow;
 use capstan_format::id::MediumId;
 use capstan_format::record::{MediumHeader, SessionEnds};
@@ -236,7 +237,7 @@ impl Cell {
         let mut text = crate::error::chain(why);
         if full && !request.device.is_sequential() {
             // What is said of any device that is full leaves out what this one is.
-            let what = text.split("; ").next().unwrap_or_default();
+            let what = why.sentence();
             text = format!(
                 "the disk of medium '{label}' is full, what was committed is kept: {what}; {WAYS_TO_ROOM}"
             );

@@ -1,6 +1,7 @@
 //! A medium that is written, opened, or made where there is none: by its name, or one of several that would do.
 
 use capstan_address::Address;
+use capstan_engine::problem::Explain;
 use capstan_idb::Medium;
 use capstan_media_agent::write::mirror::Member;
 use capstan_medium::HeldMedium;
@@ -147,11 +148,10 @@ impl Cell {
         let of_these = |m: &&Medium| is_of(&m.device, array);
         let named = known.iter().filter(of_these).max_by_key(|m| m.created_us);
         // What would help a library that was never there does not help here.
-        let why = crate::error::chain(why);
-        let why = why.split("; ").next().unwrap_or_default();
+        let why = why.sentence();
         BackupRefusal::NoTapesForArray {
             array: array.clone(),
-            why: why.to_owned(),
+            why,
             without: named.map(|m| m.device.clone()),
         }
         .into()

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_address::Address;
 use capstan_engine::message::Code;
+use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 
@@ -176,10 +177,10 @@ impl ToSupply<'_> {
             n if n >= FAILURES => format!("{FAILURES} media failed one after the other"),
             _ => format!("writing failed {FAILURES} times, one after the other"),
         };
-        CellError::NoMedium(format!(
-            "{what}, so no other medium is tried: {}; mend that, and run the backup again",
-            a_few(&self.failed)
-        ))
+        CellError::NoMedium(
+            Problem::new(format!("{what}, so no other medium is tried: {}", a_few(&self.failed)))
+                .hint("mend that, and run the backup again"),
+        )
     }
 
     /// Has media be taken once more that one drive could not write: others may. Whether there are any.

@@ -87,7 +87,7 @@ impl Cell {
         if view.encrypted && !self.secrets.are_given() {
             return match place {
                 Place::OfGone { .. } => Ok(()),
-                Place::OfGivenUp => Err(CellError::NoKey("no key is given for it".to_owned())),
+                Place::OfGivenUp => Err(CellError::NoKey("no key is given for it".into())),
             };
         }
         self.add_keys(&mut view, false)?;

@@ -36,7 +36,7 @@ pub(crate) struct Told<'a> {
 
 impl From<ArchiveFailed> for CellError {
     fn from(ArchiveFailed(text): ArchiveFailed) -> Self {
-        Self::Unfinished(text)
+        Self::Unfinished(text.into())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Blank tapes for a pool that takes such: one of them where no medium is to be had.
 
+use capstan_engine::problem::{Explain, Problem};
 use capstan_idb::Medium;
 
 use crate::Cell;
@@ -32,12 +33,18 @@ impl Cell {
             return Err(why);
         }
         self.take_scratch(&pool, set, ask.by_drive, only_ask).map_err(|none| match none {
-            CellError::InUse(none) => CellError::InUse(format!("{}; {none}", chain(&why))),
+            CellError::InUse(none) => CellError::InUse(both(&why, none)),
             CellError::NoMedium(none) | CellError::NoTape(none) => {
-                CellError::NoMedium(format!("{}; {none}", chain(&why)))
+                CellError::NoMedium(both(&why, none))
             }
-            e if e.refusal().is_some() => CellError::NoMedium(format!("{}; {e}", chain(&why))),
+            e if e.refusal().is_some() => CellError::NoMedium(both(&why, e.problem())),
             other => other,
         })
     }
+}
+
+/// Why there is no medium, and no blank tape instead.
+fn both(why: &CellError, none: Problem) -> Problem {
+    let sentence = format!("{}; {}", chain(why), none.sentence);
+    Problem { sentence, ..none }
 }

@@ -1,6 +1,7 @@
 //! Which medium of a pool a session would take, or why none of them will do. Nothing is loaded, and nothing changes.
 
 use capstan_engine::message::shell_word;
+use capstan_engine::problem::Problem;
 use capstan_idb::{Pool, RotationSet};
 
 use crate::Cell;
@@ -95,7 +96,7 @@ impl Cell {
             Ok(chosen) if chosen.info.state == MediumState::Free && !has_failed(&chosen.info) => {
                 return Ok(true);
             }
-            Ok(_) => CellError::NoMedium(String::new()),
+            Ok(_) => CellError::NoMedium("".into()),
             Err(e) => e,
         };
         let had = self.or_scratch(&pool.name, &ask, true, none);
@@ -131,8 +132,8 @@ fn needed(
             )
         }
     };
-    CellError::NoMedium(format!(
-        "pool '{}' has no usable medium{of}: {why}; {to_do}, or {add}",
-        pool.name
-    ))
+    CellError::NoMedium(
+        Problem::new(format!("pool '{}' has no usable medium{of}: {why}", pool.name))
+            .hint(format!("{to_do}, or {add}")),
+    )
 }

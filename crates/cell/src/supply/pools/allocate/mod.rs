@@ -57,7 +57,7 @@ impl Cell {
                 Ok(chosen) => chosen,
             };
             if chosen.behind_blank {
-                let none = CellError::NoMedium(String::new());
+                let none = CellError::NoMedium("".into());
                 match self.or_scratch(name, &ask, only_ask, none) {
                     Err(e) if !e.is_busy() => {}
                     taken => return self.say_beyond(name, &ask, only_ask, taken?),
@@ -112,7 +112,8 @@ impl Cell {
         if info.state == MediumState::Expired {
             let may_go = || {
                 let now = self.medium_info(&info.medium)?;
-                let refused = |why| CellError::NoMedium(format!("{} {why}", info.medium.label));
+                let refused =
+                    |why| CellError::NoMedium(format!("{} {why}", info.medium.label).into());
                 now.held.map_or(Ok(()), |why| Err(refused(why)))
             };
             let trial = self.devices.trial(&medium.device);

@@ -23,8 +23,8 @@ use capstan_format::id::{MediumId, ObjectId, SessionId, StreamId, VersionId};
 use capstan_format::record::{
     FORMAT_VERSION, MediumHeader, Protection, SessionEnd, SessionLabel, StreamLabel,
 };
-use capstan_media_agent::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
 use capstan_media_agent::write::writer::Writer;
+use capstan_port::media::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
 use capstan_stream::StreamWriter;
 use capstan_stream::choice::CompressionChoice;
 use capstan_stream::options::StreamOptions;

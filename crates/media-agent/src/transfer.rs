@@ -19,11 +19,13 @@ use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader, MIN_ROOM, padded};
 use capstan_format::id::{SessionId, StreamId};
 use capstan_format::record::{Lacks, SessionEnd, SessionEnds};
 
-use crate::write::committed::{Committed, OnCommit, Written};
-use crate::write::error::WriteError;
-use crate::write::mirror::{Drives, LostMirrors, Member, Mirrors};
-use crate::write::options::NextMedia;
-use crate::write::segment::{Heading, Owner, SegmentWriter};
+use crate::write::mirror::Mirrors;
+use crate::write::segment::SegmentWriter;
+use capstan_port::media::write::committed::{Committed, OnCommit, Written};
+use capstan_port::media::write::error::WriteError;
+use capstan_port::media::write::heading::{Heading, Owner};
+use capstan_port::media::write::members::{Drives, LostMirrors, Member};
+use capstan_port::media::write::options::NextMedia;
 
 /// Block buffers: some are filled while others are written.
 const BUFFERS: usize = 6;

@@ -9,8 +9,8 @@ use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_format::id::SegmentNumber;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
-use capstan_media_agent::write::error::WriteError;
 use capstan_medium::storage::Storage;
+use capstan_port::media::write::error::WriteError;
 use capstan_wire::compression::Compression;
 use common::{
     Given, Got, Random, Reported, Shape, Spec, assert_same, device, open, read_all, recorder, take,

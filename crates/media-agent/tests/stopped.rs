@@ -4,9 +4,9 @@ mod common;
 
 use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_engine::leaving;
-use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_port::media::read::error::ReadError;
 use capstan_wire::compression::Compression;
 use common::{Reported, Shape, Spec, device, open, recorder, write_session, writer};
 

@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
 pub mod disk;
+pub mod media;
 
 use std::sync::Arc;
 

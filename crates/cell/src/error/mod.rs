@@ -26,10 +26,10 @@ use capstan_format::FormatError;
 use capstan_format::id::MediumId;
 use capstan_format::keys::KeyError;
 use capstan_idb::{ID_DIGITS_LEAST, IdbError};
-use capstan_media_agent::read::error::ReadError;
-use capstan_media_agent::write::error::WriteError;
 use capstan_medium::DeviceError;
 use capstan_medium::tape::TapeError;
+use capstan_port::media::read::error::ReadError;
+use capstan_port::media::write::error::WriteError;
 
 pub use damage::Damage;
 pub use drives::DriveRefusal;

@@ -8,9 +8,9 @@ use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
-use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::frames::FrameReader;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_port::media::read::error::ReadError;
 
 use crate::reading::frame_check::Frames;
 use crate::reading::unread::of_way;

@@ -5,10 +5,10 @@ use capstan_engine::message::Code;
 use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
 use capstan_idb::Idb;
-use capstan_media_agent::read::error::ReadError;
 use capstan_medium::DeviceError;
 use capstan_medium::os_errors::{is_far, is_refused};
 use capstan_medium::tape::TapeError;
+use capstan_port::media::read::error::ReadError;
 
 use crate::error::{CellError, chain};
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
-use capstan_media_agent::write::error::WriteError;
-use capstan_media_agent::write::mirror::Member;
-use capstan_media_agent::write::options::{NextMedia, ReplaceMedia};
+use capstan_port::media::write::error::WriteError;
+use capstan_port::media::write::members::Member;
+use capstan_port::media::write::options::{NextMedia, ReplaceMedia};
 use parking_lot::Mutex;
 
 use crate::Cell;

@@ -10,8 +10,8 @@ use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader};
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::index::FramePlace;
 
-use super::error::ReadError;
 use super::segment::SegmentReader;
+use capstan_port::media::read::error::ReadError;
 
 /// So many blocks of unknown streams are tried with and without, where a frame goes on behind them.
 const UNKNOWN_MOST: usize = 4;

@@ -1,7 +1,6 @@
 //! Reading segments back: records and catalogs ([`segment`]), single frames by their place ([`frames`]), or all there is, trusting nothing
 //! ([`scan`]).
 
-pub mod error;
 pub mod frames;
 pub mod scan;
 pub mod segment;

@@ -10,7 +10,7 @@ use capstan_format::record::{SegmentEnd, SegmentHeader, decode_record};
 use capstan_medium::OpenMedium;
 use capstan_medium::storage::ReadFile;
 
-use crate::read::error::ReadError;
+use capstan_port::media::read::error::ReadError;
 
 /// A segment on a medium, open to read.
 #[derive(Clone)]

@@ -10,9 +10,9 @@ use capstan_format::index::FramePlace;
 use capstan_format::record::SessionLabel;
 
 use super::replicas::{Replicas, Sought};
-use super::spans::Spans;
 use super::{KnownMedia, gap};
 use crate::read::frames::FrameReader;
+use capstan_port::media::read::spans::Spans;
 
 /// Streams that are kept open; each costs a block and a frame.
 const OPEN: usize = 8;

@@ -6,15 +6,14 @@
 pub mod anywhere;
 pub mod in_order;
 pub mod replicas;
-pub mod spans;
 
 use std::sync::Arc;
 
 use capstan_engine::frames::{Lack, Place};
 use capstan_format::catalog::Contents;
 
-use crate::read::error::ReadError;
 use crate::read::segment::SegmentReader;
+use capstan_port::media::read::error::ReadError;
 
 /// Why bytes cannot be had that no frame has.
 pub const GAP: &str = "some of its data are missing on the medium";

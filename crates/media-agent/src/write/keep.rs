@@ -17,9 +17,9 @@ use capstan_format::crc::crc32c_of;
 use capstan_format::id::{SegmentId, StreamId, VersionId};
 use capstan_format::record::SessionEnds;
 
-use crate::write::error::WriteError;
-use crate::write::options::Keeping;
-use crate::write::segment::{Heading, Owner};
+use capstan_port::media::write::error::WriteError;
+use capstan_port::media::write::heading::{Heading, Owner};
+use capstan_port::media::write::options::Keeping;
 
 /// Bytes before a block in the file: the lengths of notes and block, and the CRC of both.
 const HEAD: usize = 12;

@@ -4,32 +4,24 @@
 //! others go on. One that is full is not left where another medium can take its place: then the segment that is open is written
 //! anew, on that one and on the others.
 
-use std::sync::Arc;
-
 use capstan_engine::threads;
-use capstan_format::id::{MediumId, SegmentNumber};
+use capstan_format::id::SegmentNumber;
 use capstan_format::record::{Follows, MediumHeader};
-use capstan_medium::tape::DriveSession;
-use capstan_medium::{Device, LostMember};
-use parking_lot::Mutex;
+use capstan_medium::Device;
+use capstan_port::media::write::committed::Committed;
+use capstan_port::media::write::error::WriteError;
+use capstan_port::media::write::members::{Drives, LostMirror, LostMirrors, LostPart, Member};
 
-use crate::write::committed::Committed;
-use crate::write::error::WriteError;
-
-/// A medium to write to, on its device.
-pub struct Member {
-    /// The device.
+/// A medium that is written, with the segment that is written there.
+pub(crate) struct Mirror {
     pub device: Box<dyn Device>,
-    /// What the medium says of itself.
     pub medium: MediumHeader,
-    /// The medium that it continues, until its first segment says so.
     pub follows: Option<Follows>,
-    /// Whether it is of a library or pool, of which another medium may take its place where it is full.
     pub goes_on: bool,
     /// The segment being written, as this medium numbers it.
-    pub(crate) number: SegmentNumber,
+    pub number: SegmentNumber,
     /// What was made of the segment here, once it is ended.
-    pub(crate) ended: Option<Ended>,
+    pub ended: Option<Ended>,
 }
 
 /// A segment that was ended on one medium.
@@ -39,55 +31,23 @@ pub(crate) struct Ended {
     pub catalog: Vec<u8>,
 }
 
-impl Member {
-    /// A medium on its device.
-    pub fn new(device: Box<dyn Device>, medium: MediumHeader) -> Self {
-        Self {
-            device,
-            medium,
-            follows: None,
-            goes_on: false,
-            number: SegmentNumber(0),
-            ended: None,
-        }
+impl From<Member> for Mirror {
+    fn from(member: Member) -> Self {
+        let Member { device, medium, follows, goes_on } = member;
+        Self { device, medium, follows, goes_on, number: SegmentNumber(0), ended: None }
     }
 }
 
-/// What was lost, while a session goes on without it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LostPart {
-    /// A mirror.
-    Mirror,
-    /// Segments that the others have: its medium was full before it had them, and they cannot be written anew.
-    Segments,
-    /// A member of an array, whose others are written.
-    Member(LostMember),
-    /// The spool before a tape, which has all of it none the less.
-    Spool,
+impl From<Mirror> for Member {
+    fn from(mirror: Mirror) -> Self {
+        let Mirror { device, medium, follows, goes_on, .. } = mirror;
+        Self { device, medium, follows, goes_on }
+    }
 }
-
-/// A mirror that failed, and was left; or a part of a medium.
-#[derive(Debug, Clone)]
-pub struct LostMirror {
-    /// Its identity.
-    pub medium: MediumId,
-    /// Its label.
-    pub label: String,
-    /// Why.
-    pub error: String,
-    /// What of it was lost.
-    pub part: LostPart,
-}
-
-/// Mirrors that failed since somebody looked.
-pub type LostMirrors = Arc<Mutex<Vec<LostMirror>>>;
-
-/// What the tape drives did that a session left, and what they have to say: all of them when it has ended, also if it failed.
-pub type Drives = Arc<Mutex<Vec<DriveSession>>>;
 
 /// All media of a session; at least one.
 pub(crate) struct Mirrors {
-    members: Vec<Member>,
+    members: Vec<Mirror>,
     /// Whether what is not committed can be written again where a medium is full.
     goes_on: bool,
     pub lost: LostMirrors,
@@ -102,6 +62,7 @@ impl Drop for Mirrors {
 
 impl Mirrors {
     pub fn new(members: Vec<Member>) -> Self {
+        let members = members.into_iter().map(Mirror::from).collect();
         Self { members, goes_on: false, lost: LostMirrors::default(), drives: Drives::default() }
     }
 
@@ -110,11 +71,11 @@ impl Mirrors {
         self.goes_on = goes_on;
     }
 
-    pub fn members(&self) -> &[Member] {
+    pub fn members(&self) -> &[Mirror] {
         &self.members
     }
 
-    pub fn members_mut(&mut self) -> &mut [Member] {
+    pub fn members_mut(&mut self) -> &mut [Mirror] {
         &mut self.members
     }
 
@@ -124,12 +85,12 @@ impl Mirrors {
         for member in &mut members {
             self.drives.lock().extend(member.device.drive_sessions());
         }
-        members
+        members.into_iter().map(Member::from).collect()
     }
 
     /// Goes on on these.
     pub fn put(&mut self, members: Vec<Member>) {
-        self.members = members;
+        self.members = members.into_iter().map(Mirror::from).collect();
     }
 
     pub fn into_members(mut self) -> Vec<Member> {
@@ -144,7 +105,7 @@ impl Mirrors {
     /// Does something on all of them at once. An error if it worked on none, or one is full whose place another medium may take.
     pub fn each(
         &mut self,
-        run: impl Fn(&mut Member) -> Result<(), WriteError> + Sync,
+        run: impl Fn(&mut Mirror) -> Result<(), WriteError> + Sync,
     ) -> Result<(), WriteError> {
         let [first, others @ ..] = &mut self.members[..] else { return Err(WriteError::Thread) };
         if others.is_empty() {
@@ -226,7 +187,7 @@ impl Mirrors {
 
     /// Notes which of the media lack some of these segments, that others have.
     pub fn note_lacking(&self, segments: &[Committed]) {
-        for Member { medium, .. } in &self.members {
+        for Mirror { medium, .. } in &self.members {
             let lacks = |c: &&Committed| c.places.iter().all(|p| p.medium != medium.medium);
             let count = segments.iter().filter(lacks).count();
             if count > 0 {

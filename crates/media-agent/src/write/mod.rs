@@ -5,12 +5,9 @@
 //! blocks their place. [`segment`] writes one, and its catalog and end. [`keep`] keeps what is not committed where it cannot be read again.
 
 mod circulation;
-pub mod committed;
-pub mod error;
 mod grants;
 mod keep;
-pub mod mirror;
+pub(crate) mod mirror;
 mod multiplex;
-pub mod options;
 pub mod segment;
 pub mod writer;

@@ -10,13 +10,14 @@ use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::id::{SegmentId, VersionId};
 use capstan_format::record::{OtherEnd, SessionEnd, SessionEnds, SessionLabel};
 
-use crate::write::committed::{Committed, OnCommit, Written};
-use crate::write::error::WriteError;
 use crate::write::grants::Grants;
 use crate::write::keep::Keep;
 use crate::write::mirror::Mirrors;
-use crate::write::options::WriterOptions;
-use crate::write::segment::{EndedSegment, Heading, Owner, SegmentWriter};
+use crate::write::segment::{EndedSegment, SegmentWriter};
+use capstan_port::media::write::committed::{Committed, OnCommit, Written};
+use capstan_port::media::write::error::WriteError;
+use capstan_port::media::write::heading::{Heading, Owner};
+use capstan_port::media::write::options::WriterOptions;
 
 /// What a multiplexer is told.
 pub(crate) enum Message {

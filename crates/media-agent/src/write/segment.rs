@@ -13,36 +13,16 @@ use capstan_format::catalog::CatalogBuilder;
 use capstan_format::id::{BlockIndex, MediumId, SegmentId, SegmentNumber, StreamId, VersionId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::{
-    Follows, Lacks, SegmentEnd, SegmentHeader, SessionEnds, SessionLabel, StreamExtent,
-    encode_record,
+    Follows, Lacks, SegmentEnd, SegmentHeader, SessionEnds, StreamExtent, encode_record,
 };
 
-use crate::write::committed::{Committed, CommittedAt};
-use crate::write::error::WriteError;
-use crate::write::mirror::{Ended, Member, Mirrors};
-use crate::write::options::{NextMedia, OnMedia};
+use capstan_port::media::write::committed::{Committed, CommittedAt};
+use capstan_port::media::write::error::WriteError;
+use capstan_port::media::write::heading::{Heading, Owner};
+use capstan_port::media::write::members::Member;
 
-/// What a segment's header says of the session that writes it.
-#[derive(Debug, Clone)]
-pub struct Heading {
-    /// The session, in clear.
-    pub session: SessionLabel,
-    /// The wrapped keys of every session whose frames lie in the segment.
-    pub keys: Vec<serde_json::Value>,
-    /// The segment that this one is a copy of.
-    pub copy_of: Option<SegmentId>,
-    /// When it was begun, if not now: of a copy the original's time.
-    pub written_us: Option<i64>,
-}
-
-/// Whose a stream is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
-    /// The version its frames belong to here.
-    pub version: VersionId,
-    /// Frames that nobody needs are left out between others.
-    pub sparse: bool,
-}
+use crate::write::mirror::{Ended, Mirror, Mirrors};
+use capstan_port::media::write::options::{NextMedia, OnMedia};
 
 /// The segment being written.
 struct OpenSegment {
@@ -242,7 +222,7 @@ impl SegmentWriter {
             m.number = m.device.begin_segment()?;
             Ok(())
         })?;
-        let on = |member: &Member| SegmentHeader {
+        let on = |member: &Mirror| SegmentHeader {
             medium: member.medium.clone(),
             segment,
             number: member.number,
@@ -388,7 +368,7 @@ impl SegmentWriter {
         })?;
         lap.busy(self.meters.of(Stage::Device));
         let at =
-            |m: &Member| CommittedAt { medium: m.medium.medium, number: m.number, object: None };
+            |m: &Mirror| CommittedAt { medium: m.medium.medium, number: m.number, object: None };
         let places = self.mirrors.members().iter().map(at).collect();
         let mut members = self.mirrors.members_mut().iter_mut();
         let ended = members.next().and_then(|m| Some((m.medium.clone(), m.ended.take()?)));
@@ -494,7 +474,7 @@ impl SegmentWriter {
 
 /// Writes the catalog and the end record to one medium, and ends the segment there.
 fn end_on(
-    member: &mut Member,
+    member: &mut Mirror,
     open: &OpenSegment,
     end: &SegmentEnd,
     short: bool,

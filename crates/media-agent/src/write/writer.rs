@@ -15,13 +15,14 @@ use capstan_medium::Device;
 use parking_lot::Mutex;
 
 use crate::write::circulation::Circulation;
-use crate::write::committed::{OnCommit, Written};
-use crate::write::error::WriteError;
 use crate::write::grants::{Grants, Limits};
 use crate::write::keep::Keep;
-use crate::write::mirror::{Drives, LostMirrors, Member, Mirrors};
+use crate::write::mirror::Mirrors;
 use crate::write::multiplex::{Message, Multiplexer};
-use crate::write::options::WriterOptions;
+use capstan_port::media::write::committed::{OnCommit, Written};
+use capstan_port::media::write::error::WriteError;
+use capstan_port::media::write::members::{Drives, LostMirrors, Member};
+use capstan_port::media::write::options::WriterOptions;
 
 /// How blocks come to the multiplexer.
 enum Way {

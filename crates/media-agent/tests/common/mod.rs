@@ -26,10 +26,10 @@ use capstan_format::record::{
 };
 use capstan_media_agent::read::frames::FrameReader;
 use capstan_media_agent::read::segment::SegmentReader;
-use capstan_media_agent::write::committed::{OnCommit, Written};
-use capstan_media_agent::write::options::WriterOptions;
 use capstan_media_agent::write::writer::Writer;
 use capstan_medium::{Device, DeviceError, OpenMedium};
+use capstan_port::media::write::committed::{OnCommit, Written};
+use capstan_port::media::write::options::WriterOptions;
 use capstan_stream::StreamWriter;
 use capstan_stream::choice::CompressionChoice;
 use capstan_stream::options::{Sealers, StreamOptions};
@@ -332,7 +332,7 @@ pub fn write_session(
     session: u8,
     streams: &[Vec<Spec>],
     pokes: u32,
-) -> (Vec<Given>, Result<Written, capstan_media_agent::write::error::WriteError>) {
+) -> (Vec<Given>, Result<Written, capstan_port::media::write::error::WriteError>) {
     let owners = Arc::new(OwnerNames::default());
     let meters = Arc::new(Meters::default());
     let mut random = Random(shape.seed ^ u64::from(session));

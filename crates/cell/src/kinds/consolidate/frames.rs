@@ -3,7 +3,7 @@
 use capstan_format::entry::{Entry, ExtentKind};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
-use capstan_media_agent::serve::spans::Spans;
+use capstan_port::media::read::spans::Spans;
 
 use crate::error::Result;
 use crate::reading::version::VersionView;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_engine::message::Code;
-use capstan_media_agent::write::mirror::Member;
+use capstan_port::media::write::members::Member;
 
 use super::run::{Ended, Run};
 use crate::error::{Result, chain};

@@ -16,7 +16,7 @@ use capstan_media_agent::read::frames::FrameReader;
 use capstan_media_agent::serve::Opened;
 use capstan_media_agent::serve::replicas::{Replicas, Sought};
 use capstan_media_agent::transfer::{Cutter, Transfer};
-use capstan_media_agent::write::segment::{Heading, Owner};
+use capstan_port::media::write::heading::{Heading, Owner};
 
 use super::live::{Live, Units};
 use crate::Cell;

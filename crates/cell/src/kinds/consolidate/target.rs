@@ -4,7 +4,7 @@
 
 use capstan_address::Address;
 use capstan_format::id::MediumId;
-use capstan_media_agent::write::mirror::Member;
+use capstan_port::media::write::members::Member;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;

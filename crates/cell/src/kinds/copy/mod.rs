@@ -18,8 +18,8 @@ use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_format::record::MediumHeader;
 use capstan_idb::{LogLevel, Version};
-use capstan_media_agent::write::mirror::Member;
 use capstan_medium::host::operator::Asked;
+use capstan_port::media::write::members::Member;
 
 pub(crate) use self::route::{Copied, Route};
 pub(crate) use self::run::{Kept, Work, add_ends, is_to_copy, lacking};

@@ -10,8 +10,8 @@ use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::MediumId;
 use capstan_format::record::{Follows, MediumHeader};
 use capstan_idb::{LogLevel, Version};
-use capstan_media_agent::write::mirror::Member;
 use capstan_medium::tape::DriveSession;
+use capstan_port::media::write::members::Member;
 
 use super::run::{CopyRun, add_ends, is_to_copy, lacking};
 use crate::Cell;

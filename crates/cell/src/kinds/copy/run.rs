@@ -13,10 +13,10 @@ use capstan_format::id::{MediumId, SegmentId, SessionId};
 use capstan_format::record::{OtherEnd, SessionEnd};
 use capstan_idb::{LogLevel, Session, Status, Version};
 use capstan_media_agent::transfer::Transfer;
-use capstan_media_agent::write::committed::{Committed, Written};
-use capstan_media_agent::write::error::WriteError;
-use capstan_media_agent::write::mirror::Member;
 use capstan_medium::tape::DriveSession;
+use capstan_port::media::write::committed::{Committed, Written};
+use capstan_port::media::write::error::WriteError;
+use capstan_port::media::write::members::Member;
 
 use super::segment::Copier;
 use crate::Cell;

@@ -17,7 +17,7 @@ use capstan_media_agent::read::frames::FrameReader;
 use capstan_media_agent::read::segment::SegmentReader;
 use capstan_media_agent::serve::replicas::{Replicas, Sought};
 use capstan_media_agent::transfer::Transfer;
-use capstan_media_agent::write::segment::{Heading, Owner};
+use capstan_port::media::write::heading::{Heading, Owner};
 
 use super::source::Source;
 use crate::Cell;

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_idb::{ExpiredSegment, Segment};
-use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::OpenMedium;
+use capstan_port::media::read::error::ReadError;
 
 use super::Repair;
 use crate::Cell;

@@ -10,9 +10,10 @@ use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::catalog::Contents;
 use capstan_format::id::{MediumId, SegmentId, VersionId};
 use capstan_idb::Version;
-use capstan_media_agent::read::scan::{Scan, scan};
+use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::OpenMedium;
+use capstan_port::media::read::findings::Scan;
 
 use super::Reasons;
 use super::source::Sources;
@@ -198,7 +199,7 @@ impl Check<'_> {
     /// Reads the copy; its bytes, or why it cannot stand for its original.
     fn read(&self, medium: &OpenMedium) -> std::result::Result<u64, Flaw> {
         let (segment, _, number) = self.copy;
-        let damaged = |e: capstan_media_agent::read::error::ReadError| match of_way(&e) {
+        let damaged = |e: capstan_port::media::read::error::ReadError| match of_way(&e) {
             Some(why) => Flaw::OfCopy(why),
             None => Flaw::OfMedium(chain(&e)),
         };

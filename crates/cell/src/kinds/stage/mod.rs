@@ -20,7 +20,7 @@ use capstan_address::Address;
 use capstan_engine::message::Code;
 use capstan_format::id::VersionId;
 use capstan_idb::Status;
-use capstan_media_agent::write::mirror::Member;
+use capstan_port::media::write::members::Member;
 
 use self::candidates::{Candidate, choose};
 pub(crate) use self::check::{has_all_of, is_whole};

@@ -1,7 +1,7 @@
 //! Where copies are staged to.
 
 use capstan_address::Address;
-use capstan_media_agent::write::mirror::Member;
+use capstan_port::media::write::members::Member;
 
 use super::source::Sources;
 use crate::Cell;

@@ -8,9 +8,9 @@ use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
-use capstan_media_agent::read::error::ReadError;
-use capstan_media_agent::read::scan::Scan;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_port::media::read::error::ReadError;
+use capstan_port::media::read::findings::Scan;
 
 use super::Part;
 use super::elsewhere::{OfMedium, Others};

@@ -10,8 +10,8 @@ use capstan_engine::message::{Code, path_text};
 use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Kind};
 use capstan_format::id::{MediumId, SegmentId, StreamId};
-use capstan_media_agent::read::scan::Scan;
 use capstan_port::disk::further_names::{of_link, of_link_away, of_link_found};
+use capstan_port::media::read::findings::Scan;
 
 use crate::error::{Result, chain};
 use crate::kinds::restore::{NOT_THERE, PART_ALONE, is_in_parts};

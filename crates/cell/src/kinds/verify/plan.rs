@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use capstan_engine::frames::Place;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
-use capstan_media_agent::read::error::ReadError;
 use capstan_medium::OpenMedium;
 use capstan_medium::host::operator;
+use capstan_port::media::read::error::ReadError;
 
 use crate::Cell;
 use crate::drives::robots::Booked;

@@ -8,10 +8,11 @@ use capstan_catalog::places::SegmentPlace;
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId};
-use capstan_media_agent::read::error::ReadError;
-use capstan_media_agent::read::scan::{Damage as Flaw, Scan, scan_with};
+use capstan_media_agent::read::scan::scan_with;
 use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::OpenMedium;
+use capstan_port::media::read::error::ReadError;
+use capstan_port::media::read::findings::{Damage as Flaw, Scan};
 
 use crate::Cell;
 use crate::drives::attached::{Attached, DamagedAttachment};

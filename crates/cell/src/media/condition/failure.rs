@@ -2,8 +2,8 @@
 
 use capstan_engine::leaving;
 use capstan_format::id::MediumId;
-use capstan_media_agent::write::error::WriteError;
 use capstan_medium::DeviceError;
+use capstan_port::media::write::error::WriteError;
 
 use crate::Cell;
 use crate::error::Result;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use capstan_format::id::{MediumId, StreamId};
-use capstan_media_agent::serve::spans::Spans;
+use capstan_port::media::read::spans::Spans;
 
 use crate::error::{CellError, Result};
 use crate::reading::version::VersionView;

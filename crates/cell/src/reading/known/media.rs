@@ -8,12 +8,12 @@ use capstan_engine::message::shell_word;
 use capstan_engine::problem::{Explain, Problem};
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_idb::Idb;
-use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::host::DeviceHost;
 use capstan_medium::os_errors::is_far;
 use capstan_medium::tape::TapeError;
 use capstan_medium::{DeviceError, OpenMedium};
+use capstan_port::media::read::error::ReadError;
 use parking_lot::Mutex;
 
 use crate::Cell;

@@ -13,10 +13,10 @@ use capstan_engine::frames::Place;
 use capstan_engine::problem::Problem;
 use capstan_format::catalog::Contents;
 use capstan_format::id::SegmentId;
-use capstan_media_agent::read::error::ReadError;
 use capstan_media_agent::read::scan::scan_of;
 use capstan_media_agent::read::segment::SegmentReader;
 use capstan_media_agent::serve::Opened;
+use capstan_port::media::read::error::ReadError;
 
 use crate::Cell;
 use crate::error::{CellError, Damage, Result, chain};

@@ -10,9 +10,9 @@ use capstan_address::{Address, ArrayAddress, LibraryName, TapeAddress};
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
-use capstan_media_agent::write::mirror::Member;
 use capstan_medium::host::DeviceHost;
 use capstan_medium::{DeviceError, HeldMedium};
+use capstan_port::media::write::members::Member;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;

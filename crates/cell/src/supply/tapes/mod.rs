@@ -16,12 +16,12 @@ use capstan_address::{Address, TapeAddress};
 use capstan_engine::message::shell_word;
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, TapeIs};
-use capstan_media_agent::write::error::WriteError;
-use capstan_media_agent::write::mirror::{LostMirror, LostPart, Member};
-use capstan_media_agent::write::options::OnMedia;
 use capstan_medium::DeviceError;
 use capstan_medium::host::DeviceHost;
 use capstan_medium::tape::{Held, Media};
+use capstan_port::media::write::error::WriteError;
+use capstan_port::media::write::members::{LostMirror, LostPart, Member};
+use capstan_port::media::write::options::OnMedia;
 
 use crate::Cell;
 use crate::drives::drive_key::ByDrive;

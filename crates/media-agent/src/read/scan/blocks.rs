@@ -11,9 +11,9 @@ use capstan_format::catalog::catalog_stream;
 use capstan_format::id::BlockIndex;
 use capstan_format::record::{RECORD_MAX, SegmentEnd, SegmentHeader, decode_record};
 
-use crate::read::error::ReadError;
 use crate::read::scan::Scanner;
 use crate::read::scan::orphans::{ORPHANS, Orphan};
+use capstan_port::media::read::error::ReadError;
 
 impl Scanner<'_, '_> {
     pub(super) fn run(&mut self) -> Result<(), ReadError> {

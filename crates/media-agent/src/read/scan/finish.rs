@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::read::scan::Scanner;
-use crate::read::scan::findings::{Damage, Scan, poor};
+use capstan_port::media::read::findings::{Damage, Scan, poor};
 
 impl Scanner<'_, '_> {
     pub(super) fn finish(mut self) -> Scan {

@@ -4,7 +4,6 @@
 //! logical range it costs where that is known.
 
 mod blocks;
-mod findings;
 mod finish;
 mod frames;
 mod orphans;
@@ -18,10 +17,10 @@ use capstan_format::id::{SegmentId, StreamId};
 use capstan_format::index::FramePlace;
 use capstan_format::record::SessionLabel;
 
-pub use self::findings::{Damage, Scan};
-use crate::read::error::ReadError;
 use crate::read::scan::orphans::Orphan;
 use crate::read::segment::SegmentReader;
+use capstan_port::media::read::error::ReadError;
+use capstan_port::media::read::findings::{Damage, Scan};
 
 /// Opens a frame whose checksum is right, to see that it can be: its session, its stream, its header, its stored bytes.
 pub type OpenFrame<'f> =

@@ -6,7 +6,7 @@ use capstan_format::id::SegmentId;
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::StreamExtent;
 use capstan_idb::{Idb, LogLevel, Segment, StreamPart};
-use capstan_media_agent::write::committed::{Committed, CommittedAt};
+use capstan_port::media::write::committed::{Committed, CommittedAt};
 
 use crate::error::{CellError, KeyRefusal, Result};
 

@@ -1,8 +1,8 @@
 //! The media that a session writes to: the device and its mirrors, opened together.
 
 use capstan_address::Address;
-use capstan_media_agent::write::mirror::Member;
 use capstan_medium::HeldMedium;
+use capstan_port::media::write::members::Member;
 
 use super::away::is_unavailable;
 use super::lost::{say_lost, say_not_begun};

@@ -11,11 +11,11 @@ use capstan_engine::verdict::Flow;
 use capstan_format::id::MediumId;
 use capstan_format::record::{MediumHeader, SessionEnds};
 use capstan_idb::Status;
-use capstan_media_agent::write::committed;
-use capstan_media_agent::write::error::WriteError;
 use capstan_media_agent::write::writer::Writer;
 use capstan_medium::tape::DriveSession;
 use capstan_medium::{HeldMedium, WAYS_TO_ROOM};
+use capstan_port::media::write::committed;
+use capstan_port::media::write::error::WriteError;
 
 use crate::Cell;
 use crate::error::Result;

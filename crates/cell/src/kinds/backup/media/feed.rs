@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 
 use capstan_engine::message::Code;
 use capstan_format::keys::Cipher;
-use capstan_media_agent::write::mirror::Member;
 use capstan_medium::tape::Speeds;
 use capstan_port::disk::DiskAgent;
+use capstan_port::media::write::members::Member;
 use capstan_wire::probe::{Probe, Work};
 
 use crate::error::Result;

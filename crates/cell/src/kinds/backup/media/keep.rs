@@ -6,7 +6,7 @@ use std::sync::Arc;
 use capstan_address::Address;
 use capstan_engine::message::Code;
 use capstan_engine::nameless::nameless;
-use capstan_media_agent::write::options::Keeping;
+use capstan_port::media::write::options::Keeping;
 
 use crate::Cell;
 use crate::kinds::backup::job::Job;

@@ -1,7 +1,7 @@
 //! Mirrors, members of arrays and spools that are not written any more: what is said of them, and counted.
 
 use capstan_engine::message::Code;
-use capstan_media_agent::write::mirror::{LostMirrors, LostPart};
+use capstan_port::media::write::members::{LostMirrors, LostPart};
 
 use crate::Cell;
 use crate::session::SessionLog;

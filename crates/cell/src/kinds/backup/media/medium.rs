@@ -3,8 +3,8 @@
 use capstan_address::Address;
 use capstan_engine::problem::Explain;
 use capstan_idb::Medium;
-use capstan_media_agent::write::mirror::Member;
 use capstan_medium::HeldMedium;
+use capstan_port::media::write::members::Member;
 
 use crate::Cell;
 use crate::error::{BackupRefusal, CellError, Result};

@@ -6,10 +6,10 @@ use capstan_address::{Address, TapeAddress};
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
-use capstan_media_agent::write::mirror::Member;
 use capstan_medium::host::Writable;
 use capstan_medium::tape::TapeError;
 use capstan_medium::{Device, DeviceError, HeldMedium};
+use capstan_port::media::write::members::Member;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};

@@ -1,6 +1,6 @@
 //! How large the segments of a session are.
 
-use capstan_media_agent::write::mirror::Member;
+use capstan_port::media::write::members::Member;
 
 use crate::kinds::backup::plan::SEGMENT_SIZE;
 use crate::request::BackupRequest;

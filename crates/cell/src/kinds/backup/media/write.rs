@@ -14,12 +14,12 @@ use capstan_engine::verdict::Lanes;
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{MediumHeader, SessionLabel};
-use capstan_media_agent::write::committed::OnCommit;
-use capstan_media_agent::write::mirror::{LostMirrors, Member};
-use capstan_media_agent::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
 use capstan_media_agent::write::writer::Writer;
 use capstan_port::disk::DiskAgent;
 use capstan_port::disk::backup::{Counting, ReadyBackup};
+use capstan_port::media::write::committed::OnCommit;
+use capstan_port::media::write::members::{LostMirrors, Member};
+use capstan_port::media::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
 
 use crate::Cell;
 use crate::error::{BackupRefusal, Result};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use capstan_catalog::row::{Ordinal, Row};
 use capstan_format::entry::Kind;
 use capstan_format::id::MediumId;
-use capstan_media_agent::serve::spans::Spans;
+use capstan_port::media::read::spans::Spans;
 
 use crate::error::Result;
 use crate::kinds::restore::tree::Tapes;

@@ -18,8 +18,8 @@ use capstan_engine::meter::Meters;
 use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Kind, OutcomeCode};
 use capstan_format::keys::Purpose;
-use capstan_media_agent::serve::spans::Spans;
 use capstan_port::disk::restore::{FileRow, Name};
+use capstan_port::media::read::spans::Spans;
 
 use self::losses::Heard;
 pub(crate) use self::prepare::is_in_parts;

@@ -12,8 +12,8 @@ use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::id::StreamId;
 use capstan_media_agent::serve::Opened;
-use capstan_media_agent::serve::spans::Spans;
 use capstan_port::disk::restore::Placed;
+use capstan_port::media::read::spans::Spans;
 use parking_lot::Mutex;
 
 use super::Restore;

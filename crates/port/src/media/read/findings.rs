@@ -67,7 +67,7 @@ impl Scan {
 
 /// The streams that lack frames of which it is not known that they were data: their numbers, as the end record promises them, are
 /// neither among those that were read nor among copies in the catalog. Without an end record nobody knows what lacks.
-pub(super) fn poor(contents: &Contents, data_lost: &HashSet<(StreamId, u64)>) -> HashSet<StreamId> {
+pub fn poor(contents: &Contents, data_lost: &HashSet<(StreamId, u64)>) -> HashSet<StreamId> {
     let Some(end) = &contents.end else {
         return contents.streams.iter().map(|s| s.stream).collect();
     };

@@ -81,7 +81,7 @@ impl WriteError {
     }
 
     /// Whether it is the media that failed, so that others may do.
-    pub(crate) fn is_of_media(&self) -> bool {
+    pub fn is_of_media(&self) -> bool {
         match self {
             Self::Device(e) => !e.is_of_spool(),
             Self::Full { .. } => true,

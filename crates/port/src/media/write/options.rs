@@ -8,7 +8,7 @@ use capstan_format::id::StreamId;
 use capstan_format::record::{MediumHeader, SessionLabel};
 
 use super::error::WriteError;
-use super::mirror::{LostMirror, Member};
+use super::members::{LostMirror, Member};
 
 /// Catalog bytes after which a segment ends, by default: 1 MiB, the rows of some 46,000 files of a `/usr`. A catalog is
 /// held in memory while its segment is written and read; smaller ones cost more commits.

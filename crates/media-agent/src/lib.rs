@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
+pub mod agent;
 pub mod read;
 pub mod serve;
 pub mod transfer;

@@ -19,6 +19,8 @@ use capstan_medium::host::DeviceHost;
 pub struct Agents {
     /// Who reads what is backed up and writes what is restored.
     pub disk: Arc<dyn disk::DiskAgent>,
+    /// Who reads and writes media.
+    pub media: Arc<dyn media::MediaAgent>,
     /// Where media, libraries and drives are opened.
     pub devices: Arc<dyn DeviceHost>,
 }

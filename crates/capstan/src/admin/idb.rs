@@ -241,7 +241,7 @@ fn recover(global: &Global, args: &RecoverArgs) -> Result<u8, Failure> {
     // Names are opened by what is given; nobody is asked once more.
     let secrets = Secrets::from_variables(&environment::variable)?;
     let done = idb_admin::recover(
-        capstan_local::agents(global.devices.clone()),
+        home::agents(global.devices.clone())?,
         &home,
         &args.device,
         &recovery,

@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use capstan_cell::Cell;
 use capstan_cell::keyring::Secrets;
+use capstan_cell::{Cell, CellError};
+use capstan_devices::host::LocalDevices;
+use capstan_port::Agents;
 
 use crate::args::Global;
 use crate::exit::Failure;
@@ -62,9 +64,14 @@ pub fn open(global: &Global) -> Result<Cell, Failure> {
     open_at(global, &home(global)?, secrets()?)
 }
 
+/// The agents of this host, in this process.
+pub fn agents(devices: LocalDevices) -> Result<Agents, CellError> {
+    capstan_local::agents(devices).map_err(CellError::io("open", "/dev/urandom"))
+}
+
 /// Opens the cell of a home; where its database goes away, that is said on standard error.
 pub fn open_at(global: &Global, home: &Path, secrets: Secrets) -> Result<Cell, Failure> {
-    let cell = Cell::open(home, secrets, capstan_local::agents(global.devices.clone()))?;
+    let cell = Cell::open(home, secrets, agents(global.devices.clone())?)?;
     // What is said here are no errors: those end what waits.
     let loud = !global.quiet;
     cell.on_notice(move |text| {

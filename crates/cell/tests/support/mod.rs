@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 /// The agents of this host.
 pub fn agents() -> Agents {
-    capstan_local::agents(LocalDevices::default())
+    capstan_local::agents(LocalDevices::default()).unwrap()
 }
 
 /// Nobody listens: what counts is in the reports.

@@ -14,6 +14,7 @@ use capstan_cell::request::{
 };
 use capstan_cell::{Cell, VersionState};
 use capstan_devices::directory::faulty::FaultyStorage;
+use capstan_media_agent::agent::LocalMediaAgent;
 use capstan_port::Agents;
 use tempfile::TempDir;
 
@@ -122,7 +123,8 @@ impl Life {
 
     fn cell(&self) -> Cell {
         let disk = Arc::new(crate::disk::Agent::of(self.cut.clone()));
-        let agents = Agents { disk, devices: self.devices.clone() };
+        let media = Arc::new(LocalMediaAgent::system().unwrap());
+        let agents = Agents { disk, media, devices: self.devices.clone() };
         Cell::open(&self.at("home"), Secrets::none(), agents).unwrap()
     }
 

@@ -280,8 +280,3 @@ impl BlockPort for Port<'_> {
         let _ = self.0.give(Message::Poke);
     }
 }
-
-/// Buffers that a writer with `streams` streams needs at least, so that reading and writing overlap.
-pub fn default_buffers(streams: usize) -> usize {
-    2 * streams + 4
-}

@@ -58,7 +58,7 @@ impl Keys {
     /// Says which media do not carry locks that were just made.
     pub(super) fn note_locks(&self, made: &[LockId]) {
         let note = || -> Result<(), CellError> {
-            let cell = Cell::open(&self.home, Secrets::none(), Self::agents())?;
+            let cell = Cell::open(&self.home, Secrets::none(), Self::agents()?)?;
             made.iter().try_for_each(|id| cell.note_lock(id))?;
             let made: Vec<String> = made.iter().map(ToString::to_string).collect();
             for lock in cell.locks_not_on_media()?.iter().filter(|of| made.contains(&of.lock)) {

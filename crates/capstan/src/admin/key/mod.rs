@@ -100,12 +100,12 @@ impl Keys {
     }
 
     fn cell(&self) -> Result<Cell, Failure> {
-        Ok(Cell::open(&self.home, Secrets::none(), Self::agents())?)
+        Ok(Cell::open(&self.home, Secrets::none(), Self::agents()?)?)
     }
 
     /// Keys are made and removed without a medium.
-    fn agents() -> Agents {
-        capstan_local::agents(LocalDevices::default())
+    fn agents() -> Result<Agents, CellError> {
+        home::agents(LocalDevices::default())
     }
 }
 

@@ -57,7 +57,7 @@ impl Keys {
     pub(super) fn remove_names_key(&self) -> Result<(), Failure> {
         let _lock = keyring::lock(&self.home)?;
         let is_removed = names_key::remove(&self.home)?;
-        let cell = Cell::open(&self.home, Secrets::none(), Self::agents())?;
+        let cell = Cell::open(&self.home, Secrets::none(), Self::agents()?)?;
         // After a recovery it may be what is not wanted back.
         if cell.forget_names_key()? {
             self.notes

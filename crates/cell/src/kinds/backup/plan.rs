@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use capstan_address::Address;
 use capstan_engine::message::Code;
 use capstan_format::block::is_block_size;
-use capstan_media_agent::write::writer::default_buffers;
+use capstan_port::media::write::options::default_buffers;
 use capstan_select::Patterns;
 use capstan_wire::backup::{MountedLast, ReadOptions, Rules, Trees};
 use capstan_wire::source::{BadPath, Named};

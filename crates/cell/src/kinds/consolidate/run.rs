@@ -18,13 +18,12 @@ use capstan_format::record::{MediumHeader, SessionEnd, SessionLabel, StreamNames
 use capstan_idb::{LogLevel, Session, Status, Version};
 use capstan_media_agent::serve::replicas::Replicas;
 use capstan_media_agent::transfer::Transfer;
-use capstan_media_agent::write::writer::{Writer, default_buffers};
 use capstan_medium::tape::DriveSession;
 use capstan_port::media::read::spans::Spans;
 use capstan_port::media::write::committed::{Committed, OnCommit};
 use capstan_port::media::write::error::WriteError;
 use capstan_port::media::write::members::Member;
-use capstan_port::media::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
+use capstan_port::media::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions, default_buffers};
 use capstan_stream::StreamWriter;
 use capstan_stream::options::StreamOptions;
 use capstan_stream::owners::OwnerNames;
@@ -334,10 +333,9 @@ impl<'a> Run<'a> {
         let belonging = self.cell.idb.segments_belonging_to(on.label.version);
         let belonging = belonging.map_err(|e| WriteError::Commit(Box::new(e)))?;
         let lacks = self.cell.idb.lacks_of(on.label.version)?.map(|paths| paths.len() as u64);
-        let (entropy, meters) = (self.cell.entropy.clone(), on.meters.clone());
-        let writer = Writer::start_on(members, options, entropy, meters, self.on_commit(on));
-        let port = Arc::new(writer.port());
-        let mut out = StreamWriter::open(port, on.meters.clone(), owners, stream);
+        let (meters, on_commit) = (on.meters.clone(), self.on_commit(on));
+        let writer = self.cell.agents.media.write(members, options, meters, on_commit);
+        let mut out = StreamWriter::open(writer.port(), on.meters.clone(), owners, stream);
         let handed = rows.run(&mut merged, &mut out);
         // A stream that is not finished is closed none the less.
         let whole = match handed {
@@ -364,7 +362,7 @@ impl<'a> Run<'a> {
             lacks,
         });
         let (lost, drives) = (writer.lost_mirrors(), writer.drives());
-        let written = writer.finish(end);
+        let written = writer.finish(end.into());
         on.drives.lock().append(&mut drives.lock());
         say_all_lost(self.cell, &lost, self.log);
         let written = written?;

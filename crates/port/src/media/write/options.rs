@@ -14,6 +14,11 @@ use super::members::{LostMirror, Member};
 /// held in memory while its segment is written and read; smaller ones cost more commits.
 pub const CATALOG_LIMIT_DEFAULT: u64 = 1 << 20;
 
+/// Buffers that a writer with `streams` streams needs at least, so that reading and writing overlap.
+pub fn default_buffers(streams: usize) -> usize {
+    2 * streams + 4
+}
+
 /// What a writer needs to know.
 pub struct WriterOptions {
     /// The medium.

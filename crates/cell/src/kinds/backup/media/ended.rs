@@ -11,11 +11,11 @@ use capstan_engine::verdict::Flow;
 use capstan_format::id::MediumId;
 use capstan_format::record::{MediumHeader, SessionEnds};
 use capstan_idb::Status;
-use capstan_media_agent::write::writer::Writer;
 use capstan_medium::tape::DriveSession;
 use capstan_medium::{HeldMedium, WAYS_TO_ROOM};
 use capstan_port::media::write::committed;
 use capstan_port::media::write::error::WriteError;
+use capstan_port::media::write::session::SessionWriter;
 
 use crate::Cell;
 use crate::error::Result;
@@ -74,7 +74,7 @@ impl Writing<'_, '_> {
     /// `held` those that are to be locked.
     pub fn ended(
         &self,
-        writer: Writer,
+        writer: Box<dyn SessionWriter>,
         mut endings: Vec<Ending>,
         seen: Option<Seen>,
         labels: Vec<String>,
@@ -106,7 +106,7 @@ impl Writing<'_, '_> {
     }
 
     /// Lets the writer end.
-    fn outcome(&self, writer: Writer, endings: &[Ending]) -> Outcome {
+    fn outcome(&self, writer: Box<dyn SessionWriter>, endings: &[Ending]) -> Outcome {
         let (drives, lost_mirrors) = (writer.drives(), writer.lost_mirrors());
         let written = writer.finish(ends(self.jobs, endings));
         let drives = std::mem::take(&mut *drives.lock());

@@ -14,12 +14,12 @@ use capstan_engine::verdict::Lanes;
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{MediumHeader, SessionLabel};
-use capstan_media_agent::write::writer::Writer;
 use capstan_port::disk::DiskAgent;
 use capstan_port::disk::backup::{Counting, ReadyBackup};
 use capstan_port::media::write::committed::OnCommit;
 use capstan_port::media::write::members::{LostMirrors, Member};
 use capstan_port::media::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
+use capstan_port::media::write::session::SessionWriter;
 
 use crate::Cell;
 use crate::error::{BackupRefusal, Result};
@@ -102,15 +102,10 @@ impl Cell {
         };
         let size = segment_size(request, &members);
         let options = writing.options((&lead.label, others), key_json(keys)?, size, supply);
-        let writer = Writer::start_on(
-            members,
-            options,
-            self.entropy.clone(),
-            writing.meters.clone(),
-            self.on_commit(request, keys),
-        );
-        let (handed_over, seen) = writing.run(&writer, sources);
-        let endings = writing.endings(&writer, &handed_over)?;
+        let (meters, on_commit) = (writing.meters.clone(), self.on_commit(request, keys));
+        let writer = self.agents.media.write(members, options, meters, on_commit);
+        let (handed_over, seen) = writing.run(&*writer, sources);
+        let endings = writing.endings(&*writer, &handed_over)?;
         writing.ended(writer, endings, seen, labels, held)
     }
 
@@ -228,7 +223,11 @@ impl Writing<'_, '_> {
     }
 
     /// Runs the disk agents of all jobs, watched. Gives what each handed over, and what the watch saw.
-    fn run(&self, writer: &Writer, sources: Sources<'_>) -> (Vec<HandedOver>, Option<Seen>) {
+    fn run(
+        &self,
+        writer: &dyn SessionWriter,
+        sources: Sources<'_>,
+    ) -> (Vec<HandedOver>, Option<Seen>) {
         let jobs = self.jobs;
         let lost_mirrors = writer.lost_mirrors();
         let agent = &*self.cell.agents.disk;
@@ -251,7 +250,7 @@ impl Writing<'_, '_> {
                 self.log.progress(p);
             },
         };
-        let port = Arc::new(writer.port());
+        let port = writer.port();
         let all = || {
             std::thread::scope(|scope| {
                 let mut running = Vec::new();
@@ -274,7 +273,11 @@ impl Writing<'_, '_> {
     }
 
     /// How the jobs ended, as far as it shows before their media have all of them.
-    fn endings(&self, writer: &Writer, handed_over: &[HandedOver]) -> Result<Vec<Ending>> {
+    fn endings(
+        &self,
+        writer: &dyn SessionWriter,
+        handed_over: &[HandedOver],
+    ) -> Result<Vec<Ending>> {
         let cell = self.cell;
         let stopped = self.stop.0.load(Relaxed);
         self.say_lost_mirrors(&writer.lost_mirrors());

@@ -42,11 +42,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use capstan_engine::entropy::Entropy;
-use capstan_format::id::{CellId, SegmentId};
+use capstan_format::id::{CellId, SegmentId, SegmentNumber};
 use capstan_idb::Idb;
+use capstan_medium::OpenMedium;
 use capstan_medium::host::DeviceHost;
 use capstan_mounts::MountTables;
 use capstan_port::Agents;
+use capstan_port::media::read::error::ReadError;
+use capstan_port::media::read::segment::ReadSegment;
 
 use process::keeper::Keeper;
 
@@ -181,6 +184,15 @@ impl Cell {
     /// Its internal database.
     pub fn idb(&self) -> &Idb {
         &self.idb
+    }
+
+    /// Opens a segment of a medium to read.
+    fn read_segment(
+        &self,
+        medium: &OpenMedium,
+        number: SegmentNumber,
+    ) -> std::result::Result<Arc<dyn ReadSegment>, ReadError> {
+        self.agents.media.open(medium, number)
     }
 
     fn new_id(&self) -> Result<[u8; 16]> {

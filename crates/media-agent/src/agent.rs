@@ -6,14 +6,28 @@ use std::sync::Arc;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::link::BlockPort;
 use capstan_engine::meter::Meters;
-use capstan_format::record::SessionEnds;
+use capstan_format::catalog::Contents;
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
+use capstan_format::record::{SegmentEnd, SegmentHeader, SessionEnds};
+use capstan_medium::OpenMedium;
+use capstan_medium::storage::ReadFile;
 use capstan_port::media::MediaAgent;
+use capstan_port::media::read::error::ReadError;
+use capstan_port::media::read::findings::Scan;
+use capstan_port::media::read::frames::{SegmentFrames, VersionFrames};
+use capstan_port::media::read::known::KnownMedia;
+use capstan_port::media::read::segment::{OpenFrame, ReadSegment};
+use capstan_port::media::read::spans::Spans;
 use capstan_port::media::write::committed::{OnCommit, Written};
 use capstan_port::media::write::error::WriteError;
 use capstan_port::media::write::members::{Drives, LostMirrors, Member};
 use capstan_port::media::write::options::WriterOptions;
 use capstan_port::media::write::session::SessionWriter;
 
+use crate::read::scan::{scan, scan_of, scan_with};
+use crate::read::segment::SegmentReader;
+use crate::serve::anywhere::AnyFrames;
+use crate::serve::in_order::InOrder;
 use crate::write::writer::Writer;
 
 /// The media agent of this host.
@@ -38,6 +52,80 @@ impl MediaAgent for LocalMediaAgent {
         on_commit: Box<OnCommit>,
     ) -> Box<dyn SessionWriter> {
         Box::new(Writer::start_on(media, options, self.entropy.clone(), meters, on_commit))
+    }
+
+    fn frames<'a>(&self, media: &'a dyn KnownMedia, spans: Spans) -> Box<dyn VersionFrames + 'a> {
+        Box::new(AnyFrames::new(media, spans))
+    }
+
+    fn frames_in_order<'a>(&self, media: &'a dyn KnownMedia) -> Box<dyn SegmentFrames + 'a> {
+        Box::new(InOrder::new(media))
+    }
+
+    fn open(
+        &self,
+        medium: &OpenMedium,
+        number: SegmentNumber,
+    ) -> Result<Arc<dyn ReadSegment>, ReadError> {
+        Ok(Arc::new(SegmentReader::open(medium, number)?))
+    }
+}
+
+impl ReadSegment for SegmentReader {
+    fn medium(&self) -> MediumId {
+        self.medium
+    }
+
+    fn path(&self) -> &str {
+        Self::path(self)
+    }
+
+    fn block_size(&self) -> usize {
+        self.block_size
+    }
+
+    fn file(&self) -> &Arc<dyn ReadFile> {
+        &self.file
+    }
+
+    fn bytes(&self) -> Result<u64, ReadError> {
+        self.len()
+    }
+
+    fn object(&self) -> Option<u64> {
+        Self::object(self)
+    }
+
+    fn expect(&self, block: u32) {
+        Self::expect(self, block);
+    }
+
+    fn header(&self) -> Result<SegmentHeader, ReadError> {
+        Self::header(self)
+    }
+
+    fn end(&self) -> Result<SegmentEnd, ReadError> {
+        Self::end(self)
+    }
+
+    fn catalog(&self) -> Result<Contents, ReadError> {
+        Self::catalog(self)
+    }
+
+    fn catalog_of(&self, segment: SegmentId) -> Result<Contents, ReadError> {
+        Self::catalog_of(self, segment)
+    }
+
+    fn scan(&self) -> Result<Scan, ReadError> {
+        scan(self)
+    }
+
+    fn scan_of(&self, recorded: SegmentId) -> Result<Scan, ReadError> {
+        scan_of(self, recorded)
+    }
+
+    fn scan_with(&self, open: &mut OpenFrame<'_>) -> Result<Scan, ReadError> {
+        scan_with(self, open)
     }
 }
 

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use capstan_address::Address;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::keys::{KeyRecord, KeyRing, Scope, Unlocked};
-use capstan_medium::host::DeviceHost;
+use capstan_port::Agents;
 
 use crate::Cell;
 use crate::error::{CellError, KeyRefusal, Result};
@@ -31,18 +31,14 @@ pub struct TakenRing {
 ///
 /// Whoever can alter a medium can put a ring of his own there, and would read what is written for it. Only who knows
 /// the secret can have made a lock of the active pair that it opens; older pairs and recipient locks prove nothing.
-pub fn ring_of_medium(
-    devices: &dyn DeviceHost,
-    device: &Address,
-    secrets: &Secrets,
-) -> Result<TakenRing> {
-    devices.wait_for(device);
-    let medium = devices.medium(device)?;
+pub fn ring_of_medium(agents: &Agents, device: &Address, secrets: &Secrets) -> Result<TakenRing> {
+    agents.devices.wait_for(device);
+    let medium = agents.devices.medium(device)?;
     let mut rings: Vec<KeyRing> = Vec::new();
     let records = match medium.header().drive_key_record() {
         // What is behind the header does not open yet.
         Some(record) => vec![record?],
-        None => key_records(&medium, &medium.segments()?),
+        None => key_records(&*agents.media, &medium, &medium.segments()?),
     };
     for record in records.iter().rev() {
         if !rings.contains(record.ring()) {

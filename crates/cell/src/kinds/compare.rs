@@ -9,7 +9,6 @@ use capstan_engine::frames::FramePort;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Kind, is_below, is_inside};
 use capstan_idb::Version;
-use capstan_media_agent::serve::anywhere::AnyFrames;
 use capstan_port::disk::check::{
     Both, CheckError, ComparedRow, Contents, Inquiry, Looked, Met, RowsBroken,
 };
@@ -90,8 +89,8 @@ impl Cell {
         let keys = session_keys(&view.keys);
         let job = CompareJob { roots, paths: paths.clone(), rules, keys };
         // Contents are read through a view of their own: files come in the order of the walk, data in that of the medium.
-        let mut frames = request.contents.then(|| AnyFrames::new(&view, view.spans()));
-        let frames = frames.as_mut().map(|frames| frames as &mut dyn FramePort);
+        let mut frames = request.contents.then(|| self.agents.media.frames(&view, view.spans()));
+        let frames = frames.as_mut().map(|frames| &mut **frames as &mut dyn FramePort);
         let mut comparison = Comparison {
             rows,
             pushed: VecDeque::new(),

@@ -238,7 +238,7 @@ impl Cell {
             return Ok(());
         }
         let by_drive = medium.header().drive_key_record().is_some();
-        if by_drive || !key_records(medium, &medium.segments()?).is_empty() {
+        if by_drive || !key_records(&*self.agents.media, medium, &medium.segments()?).is_empty() {
             let name = shown(medium.header().medium, &medium.header().label);
             return Err(would_be_open(&format!("{name} has"), address));
         }

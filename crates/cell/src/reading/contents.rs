@@ -10,10 +10,10 @@ use capstan_engine::meter::Lap;
 use capstan_format::entry::{ExtentKind, Kind};
 use capstan_format::id::StreamId;
 use capstan_format::keys::Purpose;
-use capstan_media_agent::serve::anywhere::AnyFrames;
-use capstan_media_agent::serve::gap;
 use capstan_port::disk::archive::Planned;
 use capstan_port::disk::contents::Piece;
+use capstan_port::media::read::frames::VersionFrames;
+use capstan_port::media::read::known::gap;
 use capstan_stream::contents::{Chunk, Contents, ContentsKeys};
 use capstan_wire::keys::{SecretKey, SessionKey};
 
@@ -33,7 +33,7 @@ pub(crate) struct FilePieces {
 /// Reads files of a version by their rows.
 pub(crate) struct FileContents<'a> {
     pieces: FilePieces,
-    frames: AnyFrames<'a>,
+    frames: Box<dyn VersionFrames + 'a>,
     away: AwayData<'a>,
     contents: Contents<'a>,
     lap: Lap,
@@ -132,7 +132,8 @@ impl<'a> FileContents<'a> {
     /// Finds out where everything lies.
     pub fn new(view: &'a VersionView<'a>, overview: &Overview) -> Result<Self> {
         let pieces = FilePieces::of(view, overview)?;
-        let (frames, away) = (AnyFrames::new(view, view.spans()), AwayData::of(view, view.spans()));
+        let frames = view.media.agent().frames(view, view.spans());
+        let away = AwayData::of(view, view.spans());
         let contents = Contents::new(contents_keys(&view.keys), STREAMS);
         Ok(Self { pieces, frames, away, contents, lap: Lap::start() })
     }
@@ -186,7 +187,7 @@ impl<'a> FileContents<'a> {
         each: &mut dyn FnMut(Chunk<'_>) -> Result<()>,
     ) -> Result<()> {
         let Self { frames, contents, lap, .. } = self;
-        contents.each(frames, (stream, logical, len), lap, each)
+        contents.each(&mut **frames, (stream, logical, len), lap, each)
     }
 }
 

@@ -9,8 +9,8 @@ use capstan_format::entry::{Entry, Extent, ExtentKind};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
 use capstan_media_agent::read::frames::FrameReader;
-use capstan_media_agent::read::segment::SegmentReader;
 use capstan_port::media::read::error::ReadError;
+use capstan_port::media::read::segment::ReadSegment;
 
 use crate::reading::frame_check::Frames;
 use crate::reading::unread::of_way;
@@ -106,7 +106,7 @@ impl Lost {
 /// Frames that `read` found whole at the same place are known to be good; others are read as a restore does. An error where the place
 /// cannot be read now, which tells nothing of it.
 pub(crate) fn unreadable(
-    reader: &SegmentReader,
+    reader: &dyn ReadSegment,
     layout: &Contents,
     read: Option<&Contents>,
     spans: &[Range],

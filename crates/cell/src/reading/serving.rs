@@ -5,8 +5,8 @@ use std::sync::Arc;
 use capstan_engine::frames::{Lack, Place};
 use capstan_engine::problem::Explain;
 use capstan_format::catalog::Contents;
-use capstan_media_agent::serve::{KnownMedia, Opened, gap};
 use capstan_port::media::read::error::ReadError;
+use capstan_port::media::read::known::{KnownMedia, Opened, gap};
 use capstan_port::media::read::spans::Spans;
 
 use crate::error::CellError;

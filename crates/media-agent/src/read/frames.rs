@@ -1,6 +1,7 @@
 //! Reading frames of one stream of a segment by their places: frames that are asked for in order read every block once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use capstan_engine::buffer::Buffer;
 use capstan_format::FormatError;
@@ -10,8 +11,9 @@ use capstan_format::frame::{FRAME_HEADER_LEN, FrameHeader};
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::index::FramePlace;
 
-use super::segment::SegmentReader;
+use capstan_medium::storage::ReadFile;
 use capstan_port::media::read::error::ReadError;
+use capstan_port::media::read::segment::ReadSegment;
 
 /// So many blocks of unknown streams are tried with and without, where a frame goes on behind them.
 const UNKNOWN_MOST: usize = 4;
@@ -27,7 +29,10 @@ enum Whose {
 
 /// Reads frames of one stream of a segment. Frames asked for in order read every block once.
 pub struct FrameReader {
-    segment: SegmentReader,
+    file: Arc<dyn ReadFile>,
+    medium: MediumId,
+    path: String,
+    block_size: usize,
     stream: StreamId,
     /// Of each block, whether it is known to be this stream's (or another's).
     owner: Vec<Option<bool>>,
@@ -42,7 +47,7 @@ pub struct FrameReader {
 
 impl FrameReader {
     /// Of one of a segment's streams.
-    pub fn of(segment: &SegmentReader, contents: &Contents, stream: StreamId) -> Self {
+    pub fn of(segment: &dyn ReadSegment, contents: &Contents, stream: StreamId) -> Self {
         /// More blocks than a segment has where it is not damaged: of others no note is kept.
         const MOST: usize = 1 << 24;
         let mut owner: Vec<Option<bool>> = Vec::new();
@@ -62,13 +67,16 @@ impl FrameReader {
             .as_ref()
             .map_or((u32::MAX, Vec::new()), |e| (e.data_blocks, e.short_blocks.clone()));
         Self {
-            segment: segment.clone(),
+            file: segment.file().clone(),
+            medium: segment.medium(),
+            path: segment.path().to_owned(),
+            block_size: segment.block_size(),
             stream,
             owner,
             data_blocks,
             other_lengths,
             blocks: contents.blocks.clone(),
-            block: Buffer::new(segment.block_size.max(BLOCK_ALIGN)),
+            block: Buffer::new(segment.block_size().max(BLOCK_ALIGN)),
             current: None,
             spanned: Vec::new(),
         }
@@ -81,7 +89,7 @@ impl FrameReader {
                 .get(&index)
                 .map(|(at, len)| (*at, (*len as usize).min(self.block.len())));
         }
-        let full = self.segment.block_size as u64;
+        let full = self.block_size as u64;
         let mut at = u64::from(index) * full;
         let mut len = full;
         for (other, length) in &self.other_lengths {
@@ -106,8 +114,8 @@ impl FrameReader {
         let Some((at, len)) = self.place_of(index) else {
             return Err(FormatError::Truncated("segment").into());
         };
-        let n = self.segment.file.read_block(index, at, &mut self.block[..len]);
-        let failed = |source| ReadError::Io { path: self.segment.path.clone(), source };
+        let n = self.file.read_block(index, at, &mut self.block[..len]);
+        let failed = |source| ReadError::Io { path: self.path.clone(), source };
         let n = n.map_err(failed)?;
         if n < PAYLOAD_AT {
             return Err(FormatError::Truncated("segment").into());
@@ -123,7 +131,7 @@ impl FrameReader {
 
     /// The medium that is read.
     pub fn medium(&self) -> MediumId {
-        self.segment.medium
+        self.medium
     }
 
     /// Bytes of the stream before the frame at a place, of all its segments.

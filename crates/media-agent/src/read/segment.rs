@@ -11,6 +11,7 @@ use capstan_medium::OpenMedium;
 use capstan_medium::storage::ReadFile;
 
 use capstan_port::media::read::error::ReadError;
+use capstan_port::media::read::segment::ReadSegment;
 
 /// A segment on a medium, open to read.
 #[derive(Clone)]
@@ -154,10 +155,5 @@ impl SegmentReader {
         }
         let found = self.catalog()?;
         if is_it(&found) { Ok(found) } else { Err(self.another(segment)) }
-    }
-
-    /// That another one is where a segment is recorded.
-    pub fn another(&self, recorded: SegmentId) -> ReadError {
-        ReadError::Another { path: self.path.clone(), recorded }
     }
 }

@@ -10,8 +10,9 @@ use capstan_format::index::FramePlace;
 use capstan_format::record::SessionLabel;
 
 use super::replicas::{Replicas, Sought};
-use super::{KnownMedia, gap};
 use crate::read::frames::FrameReader;
+use capstan_port::media::read::frames::VersionFrames;
+use capstan_port::media::read::known::{GAP, KnownMedia, gap};
 use capstan_port::media::read::spans::Spans;
 
 /// Streams that are kept open; each costs a block and a frame.
@@ -62,95 +63,8 @@ impl FramePort for AnyFrames<'_> {
     }
 }
 
-/// Of a frame that could not be read where its segment was opened: it is damaged, unless it is away.
-fn damaged(why: Lack) -> Lack {
-    match why {
-        Lack::Unread(text) => Lack::Damaged(text.to_string()),
-        why => why,
-    }
-}
-
-impl<'a> AnyFrames<'a> {
-    /// Of a version; `spans` says which of its segments has what.
-    pub fn new(media: &'a dyn KnownMedia, spans: Spans) -> Self {
-        let (open, replicas, stored) = (Vec::new(), Replicas::default(), Vec::new());
-        Self { media, spans, open, replicas, stored, planned: None }
-    }
-
-    /// Makes a stream's part of a segment the one that is used last.
-    fn open(&mut self, stream: StreamId, segment: u32) -> Result<(), Lack> {
-        match self.open.iter().position(|o| o.stream == stream && o.segment == segment) {
-            Some(last) if last + 1 == self.open.len() => {}
-            Some(i) => {
-                let open = self.open.remove(i);
-                self.open.push(open);
-            }
-            None => {
-                let part = self.part(stream, segment)?;
-                self.open.retain(|o| o.stream != stream);
-                if self.open.len() >= OPEN {
-                    self.open.remove(0);
-                }
-                self.open.push(part);
-            }
-        }
-        Ok(())
-    }
-
-    fn part(&self, stream: StreamId, segment: u32) -> Result<Part, Lack> {
-        let opened = self.media.open(segment)?;
-        let s = opened.layout.streams.iter().find(|s| s.stream == stream);
-        let s = s.ok_or_else(unread_gap)?;
-        Ok(Part {
-            stream,
-            segment,
-            at: opened.at,
-            label: s.label.as_ref().map(|l| l.session.clone()),
-            frames: FrameReader::of(&opened.reader, &opened.layout, stream),
-            index: places_of_logical(s),
-        })
-    }
-
-    /// Gives the frame at `at` of what is used last, or the same from elsewhere.
-    fn open_frame(
-        &mut self,
-        stream: StreamId,
-        segment: u32,
-        at: u64,
-        open: &mut OpenFrame<'_>,
-    ) -> Result<FrameHeader, Lack> {
-        let Some(last) = self.open.last_mut() else { return Err(gap()) };
-        let (media, from, label) = (self.media, last.at, last.label.as_ref());
-        let mut here = || -> Result<FrameHeader, Lack> {
-            let found = last.index.partition_point(|p| p.logical <= at).checked_sub(1);
-            let place = found.and_then(|found| last.index.get(found)).ok_or_else(gap)?;
-            let frame = last.frames.frame(place);
-            let (header, stored) = frame.map_err(|e| damaged(media.note_unread(from, e)))?;
-            if at >= header.logical.saturating_add(header.length) {
-                return Err(gap());
-            }
-            let frame = StoredFrame { label, header: &header, stored };
-            open(&frame).map_err(Lack::Damaged)?;
-            Ok(header)
-        };
-        here().or_else(|why| {
-            let mut opens = |header: &FrameHeader, stored: &[u8]| {
-                open(&StoredFrame { label, header, stored }).is_ok()
-            };
-            let text = || why.text();
-            let sought = Sought { segment, stream, at, why: &text };
-            let found = self.replicas.frame(media, &sought, &mut self.stored, &mut opens);
-            match (found, self.replicas.take_away(), &why) {
-                (Some(header), ..) => Ok(header),
-                (None, Some(away), Lack::Damaged(_)) => Err(away),
-                _ => Err(why),
-            }
-        })
-    }
-
-    /// Calls with the ranges of a stream's bytes that frames can give, ascending, as offset behind `from` and length. What frames
-    /// say is zeros is left out. Returns why some are lost, where they are: a row may claim any length, and so may a segment's end.
-    pub fn backed(
+impl VersionFrames for AnyFrames<'_> {
+    fn backed(
         &mut self,
         stream: StreamId,
         from: u64,
@@ -203,6 +117,93 @@ impl<'a> AnyFrames<'a> {
         }
         lost
     }
+}
+
+/// Of a frame that could not be read where its segment was opened: it is damaged, unless it is away.
+fn damaged(why: Lack) -> Lack {
+    match why {
+        Lack::Unread(text) => Lack::Damaged(text.to_string()),
+        why => why,
+    }
+}
+
+impl<'a> AnyFrames<'a> {
+    /// Of a version; `spans` says which of its segments has what.
+    pub fn new(media: &'a dyn KnownMedia, spans: Spans) -> Self {
+        let (open, replicas, stored) = (Vec::new(), Replicas::default(), Vec::new());
+        Self { media, spans, open, replicas, stored, planned: None }
+    }
+
+    /// Makes a stream's part of a segment the one that is used last.
+    fn open(&mut self, stream: StreamId, segment: u32) -> Result<(), Lack> {
+        match self.open.iter().position(|o| o.stream == stream && o.segment == segment) {
+            Some(last) if last + 1 == self.open.len() => {}
+            Some(i) => {
+                let open = self.open.remove(i);
+                self.open.push(open);
+            }
+            None => {
+                let part = self.part(stream, segment)?;
+                self.open.retain(|o| o.stream != stream);
+                if self.open.len() >= OPEN {
+                    self.open.remove(0);
+                }
+                self.open.push(part);
+            }
+        }
+        Ok(())
+    }
+
+    fn part(&self, stream: StreamId, segment: u32) -> Result<Part, Lack> {
+        let opened = self.media.open(segment)?;
+        let s = opened.layout.streams.iter().find(|s| s.stream == stream);
+        let s = s.ok_or_else(unread_gap)?;
+        Ok(Part {
+            stream,
+            segment,
+            at: opened.at,
+            label: s.label.as_ref().map(|l| l.session.clone()),
+            frames: FrameReader::of(&*opened.reader, &opened.layout, stream),
+            index: places_of_logical(s),
+        })
+    }
+
+    /// Gives the frame at `at` of what is used last, or the same from elsewhere.
+    fn open_frame(
+        &mut self,
+        stream: StreamId,
+        segment: u32,
+        at: u64,
+        open: &mut OpenFrame<'_>,
+    ) -> Result<FrameHeader, Lack> {
+        let Some(last) = self.open.last_mut() else { return Err(gap()) };
+        let (media, from, label) = (self.media, last.at, last.label.as_ref());
+        let mut here = || -> Result<FrameHeader, Lack> {
+            let found = last.index.partition_point(|p| p.logical <= at).checked_sub(1);
+            let place = found.and_then(|found| last.index.get(found)).ok_or_else(gap)?;
+            let frame = last.frames.frame(place);
+            let (header, stored) = frame.map_err(|e| damaged(media.note_unread(from, e)))?;
+            if at >= header.logical.saturating_add(header.length) {
+                return Err(gap());
+            }
+            let frame = StoredFrame { label, header: &header, stored };
+            open(&frame).map_err(Lack::Damaged)?;
+            Ok(header)
+        };
+        here().or_else(|why| {
+            let mut opens = |header: &FrameHeader, stored: &[u8]| {
+                open(&StoredFrame { label, header, stored }).is_ok()
+            };
+            let text = || why.text();
+            let sought = Sought { segment, stream, at, why: &text };
+            let found = self.replicas.frame(media, &sought, &mut self.stored, &mut opens);
+            match (found, self.replicas.take_away(), &why) {
+                (Some(header), ..) => Ok(header),
+                (None, Some(away), Lack::Damaged(_)) => Err(away),
+                _ => Err(why),
+            }
+        })
+    }
 
     /// Whether a frame of zeros has the stream's byte `at`.
     fn is_fill(&mut self, stream: StreamId, at: u64) -> bool {
@@ -232,7 +233,7 @@ impl<'a> AnyFrames<'a> {
 
 /// A segment that was opened has nothing of a stream.
 fn unread_gap() -> Lack {
-    Lack::Unread(super::GAP.into())
+    Lack::Unread(GAP.to_owned())
 }
 
 /// Where a stream's frames of contents lie in a segment.

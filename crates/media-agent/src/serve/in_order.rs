@@ -8,11 +8,35 @@ use capstan_format::index::FramePlace;
 use capstan_format::record::SessionLabel;
 
 use super::replicas::{Replicas, Sought};
-use super::{GAP, KnownMedia, Opened, gap};
 use crate::read::frames::FrameReader;
+use capstan_port::media::read::frames::SegmentFrames;
+use capstan_port::media::read::known::{GAP, KnownMedia, Opened, gap};
+
+/// Serves streams of a version's segments, one after the other.
+pub struct InOrder<'a> {
+    media: &'a dyn KnownMedia,
+    replicas: Replicas,
+}
+
+impl<'a> InOrder<'a> {
+    /// Of a version.
+    pub fn new(media: &'a dyn KnownMedia) -> Self {
+        Self { media, replicas: Replicas::default() }
+    }
+}
+
+impl SegmentFrames for InOrder<'_> {
+    fn of<'o>(
+        &'o mut self,
+        opened: (u32, &'o Opened),
+        stream: &StreamContents,
+    ) -> Box<dyn FramePort + 'o> {
+        Box::new(StreamFrames::new(self.media, opened, stream, &mut self.replicas))
+    }
+}
 
 /// The frames of a stream's part of a segment. Asked for in order, every block is read once.
-pub struct SegmentFrames<'a> {
+struct StreamFrames<'a> {
     media: &'a dyn KnownMedia,
     segment: u32,
     opened: &'a Opened,
@@ -26,9 +50,8 @@ pub struct SegmentFrames<'a> {
     stored: Vec<u8>,
 }
 
-impl<'a> SegmentFrames<'a> {
-    /// Of a stream in an opened segment; `stream` is as the cell has it recorded.
-    pub fn new(
+impl<'a> StreamFrames<'a> {
+    fn new(
         media: &'a dyn KnownMedia,
         (segment, opened): (u32, &'a Opened),
         stream: &StreamContents,
@@ -42,7 +65,7 @@ impl<'a> SegmentFrames<'a> {
             opened,
             stream: stream.stream,
             label: stream.label.as_ref().map(|l| l.session.clone()),
-            frames: FrameReader::of(&opened.reader, &opened.layout, stream.stream),
+            frames: FrameReader::of(&*opened.reader, &opened.layout, stream.stream),
             index: index.iter().filter(|p| p.logical_frame).copied().collect(),
             last: 0,
             replicas,
@@ -87,7 +110,7 @@ impl<'a> SegmentFrames<'a> {
     }
 }
 
-impl FramePort for SegmentFrames<'_> {
+impl FramePort for StreamFrames<'_> {
     fn frame_at(
         &mut self,
         stream: StreamId,

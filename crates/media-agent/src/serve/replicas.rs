@@ -4,8 +4,8 @@ use capstan_engine::frames::Lack;
 use capstan_format::frame::FrameHeader;
 use capstan_format::id::StreamId;
 
-use super::{KnownMedia, Opened};
 use crate::read::frames::FrameReader;
+use capstan_port::media::read::known::{KnownMedia, Opened};
 
 /// What is looked for in the other places of a segment.
 pub struct Sought<'s> {
@@ -62,7 +62,7 @@ impl Replicas {
             let Some(found) = s.index[..before].iter().rev().find(|p| p.logical_frame) else {
                 continue;
             };
-            let mut frames = FrameReader::of(reader, layout, stream);
+            let mut frames = FrameReader::of(&**reader, layout, stream);
             match frames.frame(found) {
                 Ok((header, bytes)) => {
                     let has_it = at < header.logical.saturating_add(header.length);

@@ -9,7 +9,14 @@ pub mod write;
 use std::sync::Arc;
 
 use capstan_engine::meter::Meters;
+use capstan_format::id::SegmentNumber;
+use capstan_medium::OpenMedium;
 
+use self::read::error::ReadError;
+use self::read::frames::{SegmentFrames, VersionFrames};
+use self::read::known::KnownMedia;
+use self::read::segment::ReadSegment;
+use self::read::spans::Spans;
 use self::write::committed::OnCommit;
 use self::write::members::Member;
 use self::write::options::WriterOptions;
@@ -26,4 +33,17 @@ pub trait MediaAgent: Send + Sync {
         meters: Arc<Meters>,
         on_commit: Box<OnCommit>,
     ) -> Box<dyn SessionWriter>;
+
+    /// Serves frames of a version in any order; `spans` says which of its segments has what.
+    fn frames<'a>(&self, media: &'a dyn KnownMedia, spans: Spans) -> Box<dyn VersionFrames + 'a>;
+
+    /// Serves frames of a version segment by segment, in their order.
+    fn frames_in_order<'a>(&self, media: &'a dyn KnownMedia) -> Box<dyn SegmentFrames + 'a>;
+
+    /// Opens a segment of a medium to read.
+    fn open(
+        &self,
+        medium: &OpenMedium,
+        number: SegmentNumber,
+    ) -> Result<Arc<dyn ReadSegment>, ReadError>;
 }

@@ -10,6 +10,7 @@ use crate::admin::key::openers::{Opener, label, no_lock, openers};
 use crate::admin::key::{Keys, draw};
 use crate::args::{Global, LockArgs, SecretArgs};
 use crate::exit::Failure;
+use crate::process::home;
 use crate::text::sizes::grouped;
 
 impl Keys {
@@ -60,7 +61,8 @@ impl Keys {
     ) -> Result<(), Failure> {
         let _lock = keyring::lock(&self.home)?;
         self.refuse_ring()?;
-        let taken = ring_of_medium(&global.devices, device, &self.secrets(secret)?)?;
+        let taken =
+            ring_of_medium(&home::agents(global.devices.clone())?, device, &self.secrets(secret)?)?;
         let TakenRing { ring, unlocked, records } = taken;
         let id = ring.active().map_err(CellError::from)?.id();
         keyring::save(&self.home, &ring)?;

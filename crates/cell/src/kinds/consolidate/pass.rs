@@ -13,9 +13,9 @@ use capstan_format::id::{KeyId, StreamId};
 use capstan_format::keys::Purpose;
 use capstan_format::record::SessionLabel;
 use capstan_media_agent::read::frames::FrameReader;
-use capstan_media_agent::serve::Opened;
 use capstan_media_agent::serve::replicas::{Replicas, Sought};
 use capstan_media_agent::transfer::{Cutter, Transfer};
+use capstan_port::media::read::known::Opened;
 use capstan_port::media::write::heading::{Heading, Owner};
 
 use super::live::{Live, Units};
@@ -156,7 +156,7 @@ impl<'a> Pass<'a> {
             }
             let wanted = live.bytes(s.stream, at.sequence);
             let frames = frames
-                .get_or_insert_with(|| FrameReader::of(&opened.reader, &opened.layout, s.stream));
+                .get_or_insert_with(|| FrameReader::of(&*opened.reader, &opened.layout, s.stream));
             let (header, stored) = match frames.frame(at) {
                 Ok(found) => found,
                 Err(e) => {

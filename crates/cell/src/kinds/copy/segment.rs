@@ -14,9 +14,9 @@ use capstan_format::id::KeyId;
 use capstan_format::index::FramePlace;
 use capstan_format::record::{Lacks, OtherEnd, SessionEnds, StreamExtent};
 use capstan_media_agent::read::frames::FrameReader;
-use capstan_media_agent::read::segment::SegmentReader;
 use capstan_media_agent::serve::replicas::{Replicas, Sought};
 use capstan_media_agent::transfer::Transfer;
+use capstan_port::media::read::segment::ReadSegment;
 use capstan_port::media::write::heading::{Heading, Owner};
 
 use super::source::Source;
@@ -145,7 +145,7 @@ impl<'a> Copier<'a> {
         let streams: Vec<_> =
             opened.layout.streams.iter().filter(|s| !s.index.is_empty()).collect();
         let on_tape = view.media.is_sequential(opened.at.1).is_ok_and(|on| on);
-        let read = |s: &StreamContents, reader: &SegmentReader| {
+        let read = |s: &StreamContents, reader: &dyn ReadSegment| {
             let mut hand = Hand {
                 of: self,
                 source,
@@ -160,7 +160,7 @@ impl<'a> Copier<'a> {
         };
         if !on_tape || streams.len() < 2 {
             return streams.into_iter().try_for_each(|s| {
-                let (done, mut of, away) = read(s, &opened.reader);
+                let (done, mut of, away) = read(s, &*opened.reader);
                 lost.append(&mut of);
                 *unread = unread.take().or(away);
                 done
@@ -172,7 +172,7 @@ impl<'a> Copier<'a> {
             let start = |s| {
                 // Each has a place of its own on the tape. One that cannot be opened again has none.
                 let own = view.open_place(place, opened.at).ok();
-                beside(scope, "stream", move || read(s, &own.as_ref().unwrap_or(opened).reader))
+                beside(scope, "stream", move || read(s, &*own.as_ref().unwrap_or(opened).reader))
             };
             let running: Vec<_> = streams.into_iter().map(start).collect();
             running.into_iter().map(Beside::join).collect()
@@ -222,7 +222,7 @@ struct Hand<'a> {
 impl Hand<'_> {
     fn stream(
         &mut self,
-        reader: &SegmentReader,
+        reader: &dyn ReadSegment,
         s: &StreamContents,
     ) -> std::result::Result<(), LinkClosed> {
         let Source { view, segment, opened, .. } = self.source;

@@ -2,7 +2,7 @@
 
 use capstan_catalog::places::SegmentPlace;
 use capstan_format::record::Lacks;
-use capstan_media_agent::serve::Opened;
+use capstan_port::media::read::known::Opened;
 
 use crate::Cell;
 use crate::error::{CellError, Result};

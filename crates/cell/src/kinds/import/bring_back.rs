@@ -8,7 +8,6 @@ use capstan_catalog::version::chain;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentNumber, StreamId, VersionId};
 use capstan_idb::Status;
-use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::OpenMedium;
 
 use crate::Cell;
@@ -120,7 +119,7 @@ impl Cell {
         let sessions = self.idb.sessions_of_version(id)?;
         here.sort_unstable();
         let ended = here.into_iter().rev().any(|number| {
-            let end = SegmentReader::open(there, number).and_then(|reader| reader.end());
+            let end = self.read_segment(there, number).and_then(|reader| reader.end());
             end.is_ok_and(|end| sessions.iter().any(|s| end.end_of(s.id).is_some()))
         });
         Ok(ended)

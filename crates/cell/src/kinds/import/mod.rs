@@ -145,7 +145,7 @@ impl Cell {
     /// Opens the keys of what is on a medium: the one by which its drive encrypts it, and, where a secret is given, those of sessions.
     fn keys_to_import(&self, medium: &OpenMedium) -> Result<OpenedKeys> {
         self.open_drive_key(medium.header())?;
-        let records = key_records(medium, &medium.segments()?);
+        let records = key_records(&*self.agents.media, medium, &medium.segments()?);
         let what = format!("medium {}", medium.header().label);
         self.open_keys_if_given(&records, false, &what, WITHOUT)
     }

@@ -9,9 +9,8 @@ use capstan_format::id::SegmentNumber;
 use capstan_format::keys::KeyRecord;
 use capstan_format::record::{SegmentHeader, SessionLabel};
 use capstan_idb::{Segment, Status, StreamPart};
-use capstan_media_agent::read::scan::scan;
-use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::OpenMedium;
+use capstan_port::media::read::segment::ReadSegment;
 
 use crate::Cell;
 use crate::error::{CellError, Result, chain};
@@ -48,7 +47,7 @@ impl Cell {
         let mut found = Imports { but_gone_on: true, ..Imports::default() };
         // A backup asks nobody, and goes on whatever is given.
         if self.secrets.are_given() {
-            let records = key_records(medium, &unknown);
+            let records = key_records(&*self.agents.media, medium, &unknown);
             let opened = self.open_keys_if_given(&records, false, &medium.header().label, WITHOUT);
             found.keys = opened.map(|o| o.keys).unwrap_or_default();
         }
@@ -189,23 +188,23 @@ impl Cell {
         found: &mut Imports,
         log: &SessionLog<'_>,
     ) -> Result<u64> {
-        let reader = SegmentReader::open(medium, number)?;
+        let reader = self.read_segment(medium, number)?;
         let what = reader.path().to_owned();
-        let Read { contents, whole, is_complete } = read_contents(&reader, &what, log)?;
+        let Read { contents, whole, is_complete } = read_contents(&*reader, &what, log)?;
         let Some(contents) = completed(contents, medium.header(), number) else {
             let text = "nothing of it can be read".to_owned();
             log.say(Code::Damaged, "media agent", &what, text);
-            return Ok(reader.len()?);
+            return Ok(reader.bytes()?);
         };
         let (Some(header), Some(end)) = (&contents.header, &contents.end) else {
-            return Ok(reader.len()?);
+            return Ok(reader.bytes()?);
         };
         found.take_spans(&what.as_str().into(), header, end);
         let mut parts = stream_parts(end.segment, &end.streams);
         let labels = labels_of(header, &contents);
         let labels = if found.but_gone_on { self.not_gone_on(labels, &mut parts)? } else { labels };
         if labels.is_empty() {
-            return Ok(reader.len()?);
+            return Ok(reader.bytes()?);
         }
         let Imports { sessions, keys, follows, .. } = found;
         let label = header.session.clone();
@@ -222,7 +221,7 @@ impl Cell {
                 sessions.len() - 1
             });
             let session = &mut sessions[at];
-            session.add(&contents, end, reader.len()?, keys);
+            session.add(&contents, end, reader.bytes()?, keys);
             session.found_in.push(number);
             self.put_session(session, Status::Incomplete)?;
         }
@@ -245,14 +244,14 @@ impl Cell {
             object: reader.object(),
             session: label.session,
             blocks: end.blocks,
-            bytes: reader.len()?,
+            bytes: reader.bytes()?,
             committed_us: end.written_us,
         };
         // A mirror may have it, or an earlier import: what is known of it is no less than what is left here.
         if whole || !self.idb.put_damaged_place(&row, now_us())? {
             self.idb.commit_segments(&[(row, parts)])?;
         }
-        Ok(reader.len()?)
+        Ok(reader.bytes()?)
     }
 }
 
@@ -266,7 +265,7 @@ struct Read {
 }
 
 /// Reads a segment's catalog; where that is damaged, its streams.
-fn read_contents(reader: &SegmentReader, what: &str, log: &SessionLog<'_>) -> Result<Read> {
+fn read_contents(reader: &dyn ReadSegment, what: &str, log: &SessionLog<'_>) -> Result<Read> {
     let e = match reader.catalog() {
         Ok(contents) => return Ok(Read { contents, whole: true, is_complete: true }),
         Err(e) if of_way(&e).is_some() => return Err(e.into()),
@@ -274,7 +273,7 @@ fn read_contents(reader: &SegmentReader, what: &str, log: &SessionLog<'_>) -> Re
     };
     let text = format!("{e}; its contents are taken from its streams");
     log.say(Code::Damaged, "media agent", what, text);
-    let mut read = scan(reader)?;
+    let mut read = reader.scan()?;
     let catalog = read.catalog.take().filter(|c| c.header.is_some() && c.end.is_some());
     Ok(match catalog {
         Some(contents) => Read { contents, whole: false, is_complete: true },

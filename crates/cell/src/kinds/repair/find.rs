@@ -10,10 +10,8 @@ use capstan_engine::message::Code;
 use capstan_engine::meter::Stage;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{SegmentId, SegmentNumber};
-use capstan_media_agent::read::scan::scan;
-use capstan_media_agent::read::segment::SegmentReader;
-use capstan_media_agent::serve::Opened;
 use capstan_medium::OpenMedium;
+use capstan_port::media::read::known::Opened;
 
 use super::Repair;
 use super::unneeded::Unneeded;
@@ -148,7 +146,7 @@ impl Repair<'_> {
                 None => Ok(Some(chain(&e))),
             };
         }
-        Ok(match SegmentReader::open(medium, number).and_then(|reader| scan(&reader)) {
+        Ok(match self.cell.read_segment(medium, number).and_then(|reader| reader.scan()) {
             Ok(read) => is_whole(&read, segment)
                 .err()
                 .or_else(|| (lacks > 0).then(|| format!("it is a copy that lacks {lacks} frames"))),
@@ -172,7 +170,7 @@ impl Repair<'_> {
         let keys = VersionKeys::default();
         let lost_at = |at: Place| match view.open_place(place, at) {
             Ok(Opened { reader, layout, .. }) => {
-                unreadable(&reader, &layout, None, &spans, &mut Frames::new(&keys))
+                unreadable(&*reader, &layout, None, &spans, &mut Frames::new(&keys))
                     .map_err(|e| view.media.unread(at.1, e))
             }
             Err(e) => match view.media.unread_or(at.1, e) {

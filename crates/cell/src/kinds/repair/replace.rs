@@ -10,12 +10,11 @@ use capstan_engine::meter::Stage;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_idb::ExpiredSegment;
-use capstan_media_agent::read::scan::scan;
-use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::OpenMedium;
 
 use super::find::{Broken, Found, data_of};
 use super::{Outcome, Repair, full_way};
+use crate::Cell;
 use crate::drives::drive_key::ByDrive;
 use crate::error::{RepairRefusal, Result, chain};
 use crate::kinds::copy::{Work, add_ends};
@@ -132,7 +131,9 @@ impl Repair<'_> {
             };
             self.meters.of(Stage::Source).bytes(place.bytes);
             let original = view.contents(now.unwrap_or(place)).ok();
-            if let Err(why) = read_back(&medium, new, original.as_deref(), &place.spans, &b.lost) {
+            if let Err(why) =
+                read_back(cell, &medium, new, original.as_deref(), &place.spans, &b.lost)
+            {
                 let text = format!(
                     "segment {} was written anew as segment {} and is not whole: {why}; the damaged one stays",
                     b.number(),
@@ -209,14 +210,15 @@ impl Repair<'_> {
 
 /// Reads a new segment, and holds it against what it is a copy of; what was `lost` before may lack.
 fn read_back(
+    cell: &Cell,
     medium: &OpenMedium,
     (segment, _, number): Place,
     original: Option<&Contents>,
     spans: &[Range],
     lost: &Lost,
 ) -> std::result::Result<(), String> {
-    let reader = SegmentReader::open(medium, number).map_err(|e| chain(&e))?;
-    let read = scan(&reader).map_err(|e| chain(&e))?;
+    let reader = cell.read_segment(medium, number).map_err(|e| chain(&e))?;
+    let read = reader.scan().map_err(|e| chain(&e))?;
     let all = lost.is_empty();
     if all {
         is_whole(&read, segment)?;
@@ -227,7 +229,7 @@ fn read_back(
     let keys = VersionKeys::default();
     let spans = data_of(Some(&read.contents), spans);
     let lacks =
-        unreadable(&reader, &read.contents, Some(&read.contents), &spans, &mut Frames::new(&keys))
+        unreadable(&*reader, &read.contents, Some(&read.contents), &spans, &mut Frames::new(&keys))
             .map_err(|e| chain(&e))?;
     match lacks.bytes() > lost.and(&lacks).bytes() {
         true => Err("it lacks something that can be had".to_owned()),

@@ -6,8 +6,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_idb::{ExpiredSegment, Segment};
-use capstan_media_agent::read::scan::scan;
-use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::OpenMedium;
 use capstan_port::media::read::error::ReadError;
 
@@ -196,7 +194,7 @@ impl Repair<'_> {
         number: SegmentNumber,
         recorded: Option<&Segment>,
     ) -> Option<Unneeded> {
-        let read = SegmentReader::open(medium, number).and_then(|reader| scan(&reader));
+        let read = self.cell.read_segment(medium, number).and_then(|reader| reader.scan());
         let (flaw, left) = match &read {
             // That tells nothing of it.
             Err(e) if of_way(e).is_some() => return None,

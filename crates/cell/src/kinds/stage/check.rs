@@ -10,8 +10,6 @@ use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::catalog::Contents;
 use capstan_format::id::{MediumId, SegmentId, VersionId};
 use capstan_idb::Version;
-use capstan_media_agent::read::scan::scan;
-use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::OpenMedium;
 use capstan_port::media::read::findings::Scan;
 
@@ -136,7 +134,7 @@ impl Cell {
             };
             let opened = media.entry(id).or_insert_with(|| open().map_err(|e| chain(&e)));
             let result = match opened {
-                Ok(medium) => check.read(medium),
+                Ok(medium) => check.read(self, medium),
                 Err(why) => Err(Flaw::OfCopy(why.clone())),
             };
             lap.busy(source);
@@ -197,14 +195,14 @@ fn lies_on(place: &SegmentPlace, sources: &Sources) -> bool {
 
 impl Check<'_> {
     /// Reads the copy; its bytes, or why it cannot stand for its original.
-    fn read(&self, medium: &OpenMedium) -> std::result::Result<u64, Flaw> {
+    fn read(&self, cell: &Cell, medium: &OpenMedium) -> std::result::Result<u64, Flaw> {
         let (segment, _, number) = self.copy;
         let damaged = |e: capstan_port::media::read::error::ReadError| match of_way(&e) {
             Some(why) => Flaw::OfCopy(why),
             None => Flaw::OfMedium(chain(&e)),
         };
-        let reader = SegmentReader::open(medium, number).map_err(damaged)?;
-        let read = scan(&reader).map_err(damaged)?;
+        let reader = cell.read_segment(medium, number).map_err(damaged)?;
+        let read = reader.scan().map_err(damaged)?;
         // Which of several copies is known first says nothing, where what they are copies of is lost.
         let other = self.originals.iter().find(|at| at.0 != segment);
         let original = match other {

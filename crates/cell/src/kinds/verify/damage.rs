@@ -8,7 +8,6 @@ use capstan_engine::frames::Place;
 use capstan_engine::message::Code;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
-use capstan_media_agent::read::segment::SegmentReader;
 use capstan_port::media::read::error::ReadError;
 use capstan_port::media::read::findings::Scan;
 
@@ -228,7 +227,7 @@ impl<'a> Damage<'a> {
             (false, Ok(opened)) => {
                 let read = read.as_ref().ok().map(|scan| &scan.contents);
                 unreadable(
-                    &opened.reader,
+                    &*opened.reader,
                     &opened.layout,
                     read,
                     &place.spans,
@@ -262,11 +261,11 @@ impl<'a> Damage<'a> {
             }
             (Err(_), None) => return Ok(()),
         };
-        let reader = SegmentReader::open(&part.medium, number);
+        let reader = cell.read_segment(&part.medium, number);
         let layout = known.as_ref().or(scan.catalog.as_ref()).unwrap_or(&scan.contents);
         if let Ok(reader) = reader {
             let (spans, frames) = (spans_of(layout), &mut Frames::new(self.keys));
-            let lost = unreadable(&reader, layout, Some(&scan.contents), &spans, frames)?;
+            let lost = unreadable(&*reader, layout, Some(&scan.contents), &spans, frames)?;
             self.alone.push(Alone { medium, segment, lost, how: How::Damaged });
         }
         if known.is_none() {
@@ -341,7 +340,7 @@ impl<'a> Damage<'a> {
         if let Some(contents) = self.unknown.get(&number) {
             return named.take_rows(contents, self.keys, losses);
         }
-        let contents = SegmentReader::open(&part.medium, number).and_then(|r| r.catalog())?;
+        let contents = cell.read_segment(&part.medium, number).and_then(|r| r.catalog())?;
         named.take_rows(&contents, self.keys, losses)
     }
 }

@@ -86,7 +86,7 @@ impl<'a> Others<'a> {
         let spans = left.lost.ranges();
         let read = view.open_place(place, at).and_then(|there| {
             let frames = &mut Frames::new(self.keys);
-            let lost = unreadable(&there.reader, &there.layout, None, &spans, frames);
+            let lost = unreadable(&*there.reader, &there.layout, None, &spans, frames);
             lost.map_err(|e| view.media.unread(at.1, e))
         });
         match read {

@@ -16,7 +16,6 @@ use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::verdict::{Flow, Lanes};
 use capstan_format::id::{MediumId, SegmentNumber, VersionId};
 use capstan_idb::Status;
-use capstan_media_agent::read::segment::SegmentReader;
 
 use self::damage::Damage;
 use self::part::{Part, Planned, records_of};
@@ -76,7 +75,8 @@ impl Cell {
         }
         // The database's may have been wrapped anew since the medium was written.
         let known = view.as_ref().and_then(|view| self.key_records(view).ok());
-        let records = known.unwrap_or_else(|| records_of(&planned, view.as_ref()));
+        let records =
+            known.unwrap_or_else(|| records_of(&*self.agents.media, &planned, view.as_ref()));
         let opened = self.open_keys_if_given(&records, true, &name, "verify checksums only")?;
         let keys = opened.keys;
         let meters = Meters::default();
@@ -172,7 +172,7 @@ impl Cell {
             (None, Planned::Tape(_) | Planned::Unreadable(..)) => None,
             (None, Planned::Open(part)) => match part.medium.attachment(*number) {
                 Ok(Some(attached)) => Some(attached.length),
-                _ => SegmentReader::open(&part.medium, *number).ok()?.len().ok(),
+                _ => self.read_segment(&part.medium, *number).ok()?.bytes().ok(),
             },
         };
         planned.segments().iter().filter_map(of).sum()

@@ -7,6 +7,7 @@ use capstan_engine::problem::Explain;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
 use capstan_format::keys::KeyRecord;
 use capstan_medium::OpenMedium;
+use capstan_port::media::MediaAgent;
 
 use crate::error::{CellError, Damage, Result};
 use crate::keys::records::key_records;
@@ -182,12 +183,18 @@ impl Verified {
 }
 
 /// The wrapped keys of all that is to be read, as they lie on the media.
-pub(super) fn records_of(planned: &[Planned], view: Option<&VersionView<'_>>) -> Vec<KeyRecord> {
+pub(super) fn records_of(
+    agent: &dyn MediaAgent,
+    planned: &[Planned],
+    view: Option<&VersionView<'_>>,
+) -> Vec<KeyRecord> {
     let of = |planned: &Planned| match planned {
-        Planned::Open(part) => key_records(&part.medium, &part.segments),
+        Planned::Open(part) => key_records(agent, &part.medium, &part.segments),
         Planned::Tape(tape) => {
             let medium = view.and_then(|view| view.media.medium(tape.medium).ok());
-            medium.map(|medium| key_records(&medium, &planned.segments())).unwrap_or_default()
+            medium
+                .map(|medium| key_records(agent, &medium, &planned.segments()))
+                .unwrap_or_default()
         }
         Planned::Unreadable(..) => Vec::new(),
     };

@@ -8,8 +8,6 @@ use capstan_catalog::places::SegmentPlace;
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId};
-use capstan_media_agent::read::scan::scan_with;
-use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::OpenMedium;
 use capstan_port::media::read::error::ReadError;
 use capstan_port::media::read::findings::{Damage as Flaw, Scan};
@@ -250,8 +248,8 @@ impl<'a> Verification<'a> {
     /// Reads a segment to its end, and opens its frames as far as there are keys.
     fn scan(&mut self, part: &Part, number: SegmentNumber) -> std::result::Result<Scan, ReadError> {
         let mut frames = Frames::new(self.keys);
-        let scanned = SegmentReader::open(&part.medium, number).and_then(|reader| {
-            scan_with(&reader, &mut |label, stream, header, stored| {
+        let scanned = self.cell.read_segment(&part.medium, number).and_then(|reader| {
+            reader.scan_with(&mut |label, stream, header, stored| {
                 frames.check(label, stream, header, stored)
             })
         });

@@ -1,6 +1,7 @@
 //! The media of a version: opened once, asked whether they are at hand, and named in the report as they were read.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use capstan_address::{Address, TapeAddress};
 use capstan_engine::frames::Place;
@@ -8,12 +9,13 @@ use capstan_engine::message::shell_word;
 use capstan_engine::problem::{Explain, Problem};
 use capstan_format::id::{MediumId, SegmentId};
 use capstan_idb::Idb;
-use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::host::DeviceHost;
 use capstan_medium::os_errors::is_far;
 use capstan_medium::tape::TapeError;
 use capstan_medium::{DeviceError, OpenMedium};
+use capstan_port::media::MediaAgent;
 use capstan_port::media::read::error::ReadError;
+use capstan_port::media::read::segment::ReadSegment;
 use parking_lot::Mutex;
 
 use crate::Cell;
@@ -112,14 +114,19 @@ impl OpenMedia<'_> {
         })
     }
 
+    /// Who reads the media.
+    pub(crate) fn agent(&self) -> &dyn MediaAgent {
+        &*self.cell.agents.media
+    }
+
     /// Opens a segment that is recorded of a medium. Where it is not there, the error says what became of the medium, and what can be
     /// done.
     pub(crate) fn open_segment(
         &self,
         there: &OpenMedium,
         (segment, id, number): Place,
-    ) -> Result<SegmentReader> {
-        let e = match SegmentReader::open(there, number) {
+    ) -> Result<Arc<dyn ReadSegment>> {
+        let e = match self.cell.read_segment(there, number) {
             Ok(reader) => return Ok(reader),
             Err(e) => e,
         };

@@ -13,10 +13,9 @@ use capstan_engine::frames::Place;
 use capstan_engine::problem::Problem;
 use capstan_format::catalog::Contents;
 use capstan_format::id::SegmentId;
-use capstan_media_agent::read::scan::scan_of;
-use capstan_media_agent::read::segment::SegmentReader;
-use capstan_media_agent::serve::Opened;
 use capstan_port::media::read::error::ReadError;
+use capstan_port::media::read::known::Opened;
+use capstan_port::media::read::segment::ReadSegment;
 
 use crate::Cell;
 use crate::error::{CellError, Damage, Result, chain};
@@ -71,7 +70,7 @@ impl VersionView<'_> {
             }
         }
         let read =
-            || -> Result<_> { Ok((self.contents_of(place, at, &reader)?, ContentsFrom::Medium)) };
+            || -> Result<_> { Ok((self.contents_of(place, at, &*reader)?, ContentsFrom::Medium)) };
         let layout = self.kept_contents(segment, read)?.0;
         Ok(Opened { at, reader, layout })
     }
@@ -94,7 +93,7 @@ impl VersionView<'_> {
         &self,
         place: &SegmentPlace,
         at: Place,
-        reader: &SegmentReader,
+        reader: &dyn ReadSegment,
     ) -> Result<Contents> {
         let segment = at.0;
         if let Some(file) = self.idb.read_catalog(segment)?
@@ -106,7 +105,7 @@ impl VersionView<'_> {
             Ok(contents) => Ok(contents),
             Err(e @ ReadError::Another { .. }) => Err(e.into()),
             Err(_) => {
-                let read = scan_of(reader, segment)?;
+                let read = reader.scan_of(segment)?;
                 if !read.is_complete() {
                     self.media.note_damage(at);
                 }
@@ -133,7 +132,7 @@ impl OpenMedia<'_> {
     /// What a segment holds, from the first medium whose catalog can be read; else by reading all that is there of it, where that has
     /// all names. What lies in its place and is another segment is nothing of it.
     fn contents_on_media(&self, place: &SegmentPlace) -> Result<Contents> {
-        let mut readers: Vec<(Place, SegmentReader)> = Vec::new();
+        let mut readers: Vec<(Place, Arc<dyn ReadSegment>)> = Vec::new();
         let mut lacking: Option<Contents> = None;
         let mut failed: Option<CellError> = None;
         for at in self.nearest(place)? {
@@ -192,13 +191,13 @@ impl OpenMedia<'_> {
     fn scanned(
         &self,
         place: &SegmentPlace,
-        readers: Vec<(Place, SegmentReader)>,
+        readers: Vec<(Place, Arc<dyn ReadSegment>)>,
         failed: &mut Option<CellError>,
     ) -> (Option<Contents>, bool) {
         // What one lacks of the segment itself a mirror may have; a copy has it elsewhere.
         let (mut best, mut has_names): (Option<Contents>, bool) = (None, false);
         for (at, reader) in readers {
-            match scan_of(&reader, at.0) {
+            match reader.scan_of(at.0) {
                 Ok(read) if read.has_names_of(&place.streams) && read.is_complete() => {
                     return (Some(read.contents), true);
                 }

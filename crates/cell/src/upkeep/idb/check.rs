@@ -9,7 +9,6 @@ use capstan_engine::message::shell_word;
 use capstan_format::catalog::Contents;
 use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{Dangling, LogLevel, Medium, Segment};
-use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::OpenMedium;
 
 use crate::Cell;
@@ -186,7 +185,7 @@ impl Cell {
                 unknown.push(number);
                 continue;
             };
-            for problem in rows.iter().filter_map(|row| compare(&there, row)) {
+            for problem in rows.iter().filter_map(|row| compare(self, &there, row)) {
                 each(Finding {
                     what: format!("segment {} of {name}", number.0),
                     problem,
@@ -290,12 +289,12 @@ impl Cell {
 }
 
 /// What is wrong with a segment of a medium, by its header and its length.
-fn compare(medium: &OpenMedium, row: &Segment) -> Option<String> {
-    let reader = match SegmentReader::open(medium, row.number) {
+fn compare(cell: &Cell, medium: &OpenMedium, row: &Segment) -> Option<String> {
+    let reader = match cell.read_segment(medium, row.number) {
         Ok(reader) => reader,
         Err(e) => return Some(format!("it cannot be opened: {}", chain(&e))),
     };
-    match reader.len() {
+    match reader.bytes() {
         Ok(len) if len == row.bytes => {}
         Ok(len) => return Some(format!("it has {len} bytes, and {} are recorded", row.bytes)),
         Err(e) => return Some(format!("it cannot be opened: {}", chain(&e))),

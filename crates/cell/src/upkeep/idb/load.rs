@@ -1,15 +1,15 @@
 //! `catalog load`: the catalog files made again from the media.
 
 use std::io::BufReader;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_catalog::places::SegmentPlace;
 use capstan_engine::message::Code;
 use capstan_format::catalog::{Contents, rebuild};
 use capstan_format::id::SegmentId;
-use capstan_media_agent::read::scan::scan_of;
-use capstan_media_agent::read::segment::SegmentReader;
 use capstan_medium::OpenMedium;
+use capstan_port::media::read::segment::ReadSegment;
 
 use crate::Cell;
 use crate::error::{CellError, Damage, Result, chain};
@@ -39,11 +39,15 @@ pub struct Loaded {
 }
 
 /// Opens a segment on each of its own media that has it: a copy's catalog is another.
-fn own_places(view: &VersionView<'_>, place: &SegmentPlace) -> Result<Vec<SegmentReader>> {
+fn own_places(
+    cell: &Cell,
+    view: &VersionView<'_>,
+    place: &SegmentPlace,
+) -> Result<Vec<Arc<dyn ReadSegment>>> {
     let mut failed = None;
     let mut opened = Vec::new();
     for (medium, number) in &place.media {
-        let open = |m: OpenMedium| Ok(SegmentReader::open(&m, *number)?);
+        let open = |m: OpenMedium| Ok(cell.read_segment(&m, *number)?);
         match view.media.medium(*medium).and_then(open) {
             Ok(reader) => opened.push(reader),
             Err(e) => failed = failed.or(Some(e)),
@@ -72,7 +76,7 @@ impl Cell {
                 // Those of sessions in which nothing had changed have catalogs too.
                 let ends = view.ends()?;
                 let places = view.segments.iter().chain(&ends);
-                self.load_all(places, &|place| own_places(&view, place), &log, stop)
+                self.load_all(places, &|place| own_places(self, &view, place), &log, stop)
             }
             LoadRequest::Medium(name) => {
                 let medium = self.find_medium(name)?;
@@ -101,7 +105,7 @@ impl Cell {
                     let (_, number) = place.media.first().ok_or_else(|| {
                         CellError::from(Damage::SegmentWithoutPlace(place.segment))
                     })?;
-                    Ok(vec![SegmentReader::open(&there, *number)?])
+                    Ok(vec![self.read_segment(&there, *number)?])
                 };
                 self.load_all(&places, &open, &log, stop)
             }
@@ -111,7 +115,7 @@ impl Cell {
     fn load_all<'p>(
         &self,
         places: impl IntoIterator<Item = &'p SegmentPlace>,
-        open: &dyn Fn(&SegmentPlace) -> Result<Vec<SegmentReader>>,
+        open: &dyn Fn(&SegmentPlace) -> Result<Vec<Arc<dyn ReadSegment>>>,
         log: &SessionLog<'_>,
         stop: &Stop,
     ) -> Result<Loaded> {
@@ -139,12 +143,16 @@ impl Cell {
 
 impl Cell {
     /// A segment's catalog, from a medium's own or from all its streams. What the database has as a whole is not replaced by less.
-    fn catalog_of(&self, readers: &[SegmentReader], place: &SegmentPlace) -> Result<Vec<u8>> {
+    fn catalog_of(
+        &self,
+        readers: &[Arc<dyn ReadSegment>],
+        place: &SegmentPlace,
+    ) -> Result<Vec<u8>> {
         let segment = place.segment;
         let mut failed: Option<CellError> = None;
         for reader in readers {
             match reader.catalog_of(segment) {
-                Ok(contents) => return made_anew(&contents, reader),
+                Ok(contents) => return made_anew(&contents, &**reader),
                 Err(e) => failed = failed.or(Some(e.into())),
             }
         }
@@ -154,8 +162,8 @@ impl Cell {
         }
         let mut best = None;
         for reader in readers {
-            match scan_of(reader, segment) {
-                Ok(read) if read.poor.is_empty() => return made_anew(&read.contents, reader),
+            match reader.scan_of(segment) {
+                Ok(read) if read.poor.is_empty() => return made_anew(&read.contents, &**reader),
                 Ok(read) => best = best.or(Some((read, reader))),
                 Err(e) => failed = failed.or(Some(e.into())),
             }
@@ -177,6 +185,6 @@ impl Cell {
     }
 }
 
-fn made_anew(contents: &Contents, reader: &SegmentReader) -> Result<Vec<u8>> {
+fn made_anew(contents: &Contents, reader: &dyn ReadSegment) -> Result<Vec<u8>> {
     rebuild(contents).ok_or_else(|| Damage::NoBeginOrEnd { path: reader.path().to_owned() }.into())
 }

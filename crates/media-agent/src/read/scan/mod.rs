@@ -10,21 +10,15 @@ mod orphans;
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_format::FormatError;
 use capstan_format::catalog::{CatalogFrames, Contents};
-use capstan_format::frame::FrameHeader;
 use capstan_format::id::{SegmentId, StreamId};
 use capstan_format::index::FramePlace;
-use capstan_format::record::SessionLabel;
 
 use crate::read::scan::orphans::Orphan;
 use crate::read::segment::SegmentReader;
 use capstan_port::media::read::error::ReadError;
 use capstan_port::media::read::findings::{Damage, Scan};
-
-/// Opens a frame whose checksum is right, to see that it can be: its session, its stream, its header, its stored bytes.
-pub type OpenFrame<'f> =
-    dyn FnMut(Option<&SessionLabel>, StreamId, &FrameHeader, &[u8]) -> Result<(), FormatError> + 'f;
+use capstan_port::media::read::segment::{OpenFrame, ReadSegment};
 
 /// Reads a whole segment.
 pub fn scan(segment: &SegmentReader) -> Result<Scan, ReadError> {

@@ -11,7 +11,6 @@ use capstan_catalog::version::{Merged, Overview};
 use capstan_engine::message::path_text;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::entry::{Entry, Kind};
-use capstan_media_agent::serve::anywhere::AnyFrames;
 use capstan_port::disk::archive::{Added, ArchiveFailed, Member, OpenArchive};
 use capstan_port::disk::restore::RestoreWith;
 
@@ -63,8 +62,8 @@ pub(crate) fn write<'a>(
         has_links: overview.links > 0,
         has_flags: overview.flagged > 0,
     };
-    let frames = AnyFrames::new(files_of, files_of.spans());
-    let mut archive = archive.begin(with, Box::new(frames))?;
+    let frames = files_of.media.agent().frames(files_of, files_of.spans());
+    let mut archive = archive.begin(with, frames)?;
     let mut passes = Passes::new(files_of, archive.room())?;
     while let Some(pass) = passes.next()? {
         merged.rewind();

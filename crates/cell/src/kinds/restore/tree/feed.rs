@@ -11,11 +11,9 @@ use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
 use capstan_format::frame::FrameHeader;
 use capstan_format::id::StreamId;
-use capstan_media_agent::serve::anywhere::AnyFrames;
-use capstan_media_agent::serve::gap;
-use capstan_media_agent::serve::in_order::SegmentFrames;
-use capstan_media_agent::serve::replicas::Replicas;
 use capstan_port::disk::restore::{Fed, Name, Placed, RestoreRun, RestoreWorker};
+use capstan_port::media::read::frames::SegmentFrames;
+use capstan_port::media::read::known::gap;
 
 use super::referred::Home;
 use super::slice::Slice;
@@ -32,7 +30,8 @@ pub(crate) const PART_ALONE: &str = "a part of it is on the media, but not what 
 pub(super) struct Feed<'a> {
     pub restore: &'a Restore<'a>,
     pub worker: Pushed<'a>,
-    pub replicas: Replicas,
+    /// The media agent, which serves streams in their order.
+    pub served: Box<dyn SegmentFrames + 'a>,
 }
 
 /// A worker of the disk agent, and the rows that are to be pushed to it.
@@ -87,10 +86,11 @@ impl FramePort for NoFrames {
 
 impl<'a> Feed<'a> {
     pub fn new(restore: &'a Restore<'a>, agent: &'a dyn RestoreRun) -> Self {
-        let frames = AnyFrames::new(restore.view, restore.spans.clone());
-        let worker = agent.worker(Box::new(frames));
+        let media = restore.view.media.agent();
+        let worker = agent.worker(media.frames(restore.view, restore.spans.clone()));
+        let served = media.frames_in_order(restore.view);
         let worker = Pushed { worker, rows: Vec::new(), meters: restore.meters, lap: Lap::start() };
-        Self { restore, worker, replicas: Replicas::default() }
+        Self { restore, worker, served }
     }
 
     /// Restores a slice of what all streams have in a segment.
@@ -131,8 +131,8 @@ impl<'a> Feed<'a> {
                 }
             };
             TreeKeys(r.view).check(stream)?;
-            let Self { worker, replicas, .. } = self;
-            let mut frames = SegmentFrames::new(r.view, (segment as u32, opened), stream, replicas);
+            let Self { worker, served, .. } = self;
+            let mut frames = served.of((segment as u32, opened), stream);
             worker.begin_stream();
             worker.mark(Stage::Cell);
             for run in runs(&batches) {
@@ -141,10 +141,10 @@ impl<'a> Feed<'a> {
                         return Ok(());
                     }
                     r.feed_row(row, stream, &mut worker.rows);
-                    worker.push(&mut frames)
+                    worker.push(&mut *frames)
                 })?;
             }
-            worker.push_all(&mut frames)?;
+            worker.push_all(&mut *frames)?;
         }
         Ok(())
     }

@@ -7,9 +7,8 @@ use capstan_catalog::row::Row;
 use capstan_engine::frames::FramePort;
 use capstan_engine::meter::Stage;
 use capstan_format::id::StreamId;
-use capstan_media_agent::serve::GAP;
-use capstan_media_agent::serve::in_order::SegmentFrames;
 use capstan_port::disk::restore::{Fed, Placed};
+use capstan_port::media::read::known::GAP;
 
 use super::Restore;
 use super::TreeKeys;
@@ -21,7 +20,7 @@ use crate::reading::serving::lack_of;
 impl Feed<'_> {
     /// Restores what other segments' rows refer to in a segment.
     pub(in crate::kinds::restore) fn lent(&mut self, lent: &Lent) -> Result<()> {
-        let Self { restore: r, worker, replicas } = self;
+        let Self { restore: r, worker, served } = self;
         let place = &r.view.segments[lent.segment];
         let segment = lent.segment as u32;
         let opened = match lent.opened.lock().take() {
@@ -41,13 +40,12 @@ impl Feed<'_> {
             if let Some(of) = of {
                 TreeKeys(r.view).check(of)?;
             }
-            let mut frames = of
-                .zip(opened.as_ref().ok())
-                .map(|(of, opened)| SegmentFrames::new(r.view, (segment, opened), of, replicas));
+            let mut frames =
+                of.zip(opened.as_ref().ok()).map(|(of, opened)| served.of((segment, opened), of));
             let mut none = NoFrames;
             let has_frames = frames.is_some();
             let frames: &mut dyn FramePort = match &mut frames {
-                Some(frames) => frames,
+                Some(frames) => &mut **frames,
                 None => &mut none,
             };
             worker.begin_stream();

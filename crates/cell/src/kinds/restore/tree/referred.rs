@@ -11,8 +11,8 @@ use capstan_catalog::sparse::Batches;
 use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind, Kind};
 use capstan_format::id::StreamId;
-use capstan_media_agent::serve::Opened;
 use capstan_port::disk::restore::Placed;
+use capstan_port::media::read::known::Opened;
 use capstan_port::media::read::spans::Spans;
 use parking_lot::Mutex;
 

@@ -1,7 +1,7 @@
 //! What a worker takes at a time.
 
 use capstan_format::id::StreamId;
-use capstan_media_agent::serve::Opened;
+use capstan_port::media::read::known::Opened;
 use parking_lot::Mutex;
 
 /// What all streams have in a part of a segment.

@@ -7,7 +7,8 @@ use capstan_engine::entropy::Entropy;
 use capstan_engine::link::BlockPort;
 use capstan_engine::meter::Meters;
 use capstan_format::catalog::Contents;
-use capstan_format::id::{MediumId, SegmentId, SegmentNumber};
+use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId};
+use capstan_format::index::FramePlace;
 use capstan_format::record::{SegmentEnd, SegmentHeader, SessionEnds};
 use capstan_medium::OpenMedium;
 use capstan_medium::storage::ReadFile;
@@ -16,18 +17,24 @@ use capstan_port::media::read::error::ReadError;
 use capstan_port::media::read::findings::Scan;
 use capstan_port::media::read::frames::{SegmentFrames, VersionFrames};
 use capstan_port::media::read::known::KnownMedia;
-use capstan_port::media::read::segment::{OpenFrame, ReadSegment};
+use capstan_port::media::read::segment::{EachEnd, OpenFrame, ReadSegment};
 use capstan_port::media::read::spans::Spans;
+use capstan_port::media::transfer::{
+    Copied, CopyFrom, CopyTo, PassJob, Passing, SegmentTransfer, TransferOptions,
+};
 use capstan_port::media::write::committed::{OnCommit, Written};
 use capstan_port::media::write::error::WriteError;
 use capstan_port::media::write::members::{Drives, LostMirrors, Member};
 use capstan_port::media::write::options::WriterOptions;
 use capstan_port::media::write::session::SessionWriter;
 
+use crate::read::frames::open_frames;
 use crate::read::scan::{scan, scan_of, scan_with};
 use crate::read::segment::SegmentReader;
 use crate::serve::anywhere::AnyFrames;
 use crate::serve::in_order::InOrder;
+use crate::transfer::Transfer;
+use crate::transfer::pass::Pass;
 use crate::write::writer::Writer;
 
 /// The media agent of this host.
@@ -52,6 +59,10 @@ impl MediaAgent for LocalMediaAgent {
         on_commit: Box<OnCommit>,
     ) -> Box<dyn SessionWriter> {
         Box::new(Writer::start_on(media, options, self.entropy.clone(), meters, on_commit))
+    }
+
+    fn transfer(&self, media: Vec<Member>, options: TransferOptions) -> Box<dyn SegmentTransfer> {
+        Box::new(Transfer::start(media, self.entropy.clone(), options))
     }
 
     fn frames<'a>(&self, media: &'a dyn KnownMedia, spans: Spans) -> Box<dyn VersionFrames + 'a> {
@@ -126,6 +137,39 @@ impl ReadSegment for SegmentReader {
 
     fn scan_with(&self, open: &mut OpenFrame<'_>) -> Result<Scan, ReadError> {
         scan_with(self, open)
+    }
+
+    fn open_frames(
+        &self,
+        layout: &Contents,
+        stream: StreamId,
+        places: &[FramePlace],
+        open: &mut OpenFrame<'_>,
+        each: &mut EachEnd<'_>,
+    ) {
+        open_frames(self, layout, (stream, places), open, each);
+    }
+}
+
+impl SegmentTransfer for Transfer {
+    fn lost_mirrors(&self) -> LostMirrors {
+        Self::lost_mirrors(self)
+    }
+
+    fn drives(&self) -> Drives {
+        Self::drives(self)
+    }
+
+    fn copy(&self, from: &CopyFrom<'_>, to: Option<CopyTo>) -> Copied {
+        Self::copy(self, from, to)
+    }
+
+    fn pass<'t>(&'t self, job: PassJob<'t>) -> Box<dyn Passing + 't> {
+        Box::new(Pass::new(self, job))
+    }
+
+    fn finish(self: Box<Self>) -> Result<(Vec<Member>, Written), WriteError> {
+        Self::finish(*self)
     }
 }
 

@@ -8,7 +8,6 @@ use capstan_format::catalog::Contents;
 use capstan_format::entry::{Entry, Extent, ExtentKind};
 use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
-use capstan_media_agent::read::frames::FrameReader;
 use capstan_port::media::read::error::ReadError;
 use capstan_port::media::read::segment::ReadSegment;
 
@@ -126,35 +125,61 @@ pub(crate) fn unreadable(
             let at = whole.binary_search_by_key(&place.sequence, |p| p.sequence);
             at.is_ok_and(|at| whole[at] == *place)
         };
-        let label = index.and_then(|s| s.label.as_ref()).map(|l| &l.session);
         let places = index.map(|s| s.index.as_slice()).unwrap_or_default();
-        let mut source = FrameReader::of(reader, layout, stream);
+        let logical = places.iter().enumerate().filter(|(_, p)| p.logical_frame);
+        // The one behind a whole one says how long it is, unless others were between.
+        let ends = logical.map(|(i, place)| {
+            let follows = |n: &&FramePlace| n.sequence == place.sequence.wrapping_add(1);
+            let next = places.get(i + 1).filter(follows).filter(|_| is_whole(place));
+            (*place, next.map(|next| next.logical))
+        });
+        let mut ends: Vec<(FramePlace, Option<u64>)> = ends.collect();
+        open_ends(reader, layout, stream, &mut ends, frames)?;
         let mut at = from;
-        for (i, place) in places.iter().enumerate().filter(|(_, p)| p.logical_frame) {
-            // What was not looked at counts as lost, and who is stopped says nothing of it.
-            if leaving::has_left() {
-                break;
-            }
-            // The one behind it says how long it is, unless others were between.
-            let next = places.get(i + 1).filter(|n| n.sequence == place.sequence.wrapping_add(1));
-            let end = match next {
-                Some(next) if is_whole(place) => next.logical,
-                _ => match source.frame(place) {
-                    Ok((header, stored))
-                        if frames.check(label, stream, &header, stored).is_ok() =>
-                    {
-                        header.logical.saturating_add(header.length)
-                    }
-                    Err(e) if of_way(&e).is_some() => return Err(e),
-                    _ => continue,
-                },
-            };
+        for (place, end) in ends {
+            let Some(end) = end else { continue };
             lost.add((stream, at, place.logical.min(to)));
             at = at.max(end);
         }
         lost.add((stream, at, to));
     }
     Ok(lost)
+}
+
+/// Has those frames read whose ends are not known. Of those that cannot be had the ends stay unknown; an error where the place cannot be
+/// read now.
+fn open_ends(
+    reader: &dyn ReadSegment,
+    layout: &Contents,
+    stream: StreamId,
+    ends: &mut [(FramePlace, Option<u64>)],
+    frames: &mut Frames<'_>,
+) -> Result<(), ReadError> {
+    // What was not looked at counts as lost, and who is stopped says nothing of it.
+    if leaving::has_left() {
+        return Ok(());
+    }
+    let unknown: Vec<usize> = (0..ends.len()).filter(|i| ends[*i].1.is_none()).collect();
+    let places: Vec<FramePlace> = unknown.iter().map(|i| ends[*i].0).collect();
+    let mut failed = None;
+    reader.open_frames(
+        layout,
+        stream,
+        &places,
+        &mut |label, stream, header, stored| frames.check(label, stream, header, stored),
+        &mut |at, end| match end {
+            Ok(end) => {
+                ends[unknown[at]].1 = Some(end);
+                !leaving::has_left()
+            }
+            Err(e) if of_way(&e).is_some() => {
+                failed = Some(e);
+                false
+            }
+            Err(_) => !leaving::has_left(),
+        },
+    );
+    failed.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

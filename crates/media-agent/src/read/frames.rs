@@ -13,7 +13,7 @@ use capstan_format::index::FramePlace;
 
 use capstan_medium::storage::ReadFile;
 use capstan_port::media::read::error::ReadError;
-use capstan_port::media::read::segment::ReadSegment;
+use capstan_port::media::read::segment::{EachEnd, OpenFrame, ReadSegment};
 
 /// So many blocks of unknown streams are tried with and without, where a frame goes on behind them.
 const UNKNOWN_MOST: usize = 4;
@@ -219,5 +219,27 @@ impl FrameReader {
             self.spanned.extend_from_slice(&self.block[PAYLOAD_AT..PAYLOAD_AT + take]);
         }
         Ok(())
+    }
+}
+
+/// Reads frames of a stream, and has them opened. Calls with the number of each and where it ends, or why it cannot be had.
+pub fn open_frames(
+    segment: &dyn ReadSegment,
+    layout: &Contents,
+    (stream, places): (StreamId, &[FramePlace]),
+    open: &mut OpenFrame<'_>,
+    each: &mut EachEnd<'_>,
+) {
+    let label = layout.streams.iter().find(|s| s.stream == stream);
+    let label = label.and_then(|s| s.label.as_ref()).map(|l| &l.session);
+    let mut frames = FrameReader::of(segment, layout, stream);
+    for (at, place) in places.iter().enumerate() {
+        let end = frames.frame(place).and_then(|(header, stored)| {
+            open(label, stream, &header, stored)?;
+            Ok(header.logical.saturating_add(header.length))
+        });
+        if !each(at, end) {
+            break;
+        }
     }
 }

@@ -233,7 +233,7 @@ impl<'a> AnyFrames<'a> {
 
 /// A segment that was opened has nothing of a stream.
 fn unread_gap() -> Lack {
-    Lack::Unread(GAP.to_owned())
+    Lack::Unread(GAP.into())
 }
 
 /// Where a stream's frames of contents lie in a segment.

@@ -1,9 +1,10 @@
 //! The port to a media agent, which reads and writes media.
 //!
 //! [`write`] is what a session that writes has: its media, what is committed, which media come next. [`read`] is what is found where
-//! segments are read.
+//! segments are read. [`transfer`] moves frames that exist already from segments to segments.
 
 pub mod read;
+pub mod transfer;
 pub mod write;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use self::read::frames::{SegmentFrames, VersionFrames};
 use self::read::known::KnownMedia;
 use self::read::segment::ReadSegment;
 use self::read::spans::Spans;
+use self::transfer::{SegmentTransfer, TransferOptions};
 use self::write::committed::OnCommit;
 use self::write::members::Member;
 use self::write::options::WriterOptions;
@@ -33,6 +35,9 @@ pub trait MediaAgent: Send + Sync {
         meters: Arc<Meters>,
         on_commit: Box<OnCommit>,
     ) -> Box<dyn SessionWriter>;
+
+    /// Begins to write frames that exist already into new segments of media, which have the same block size.
+    fn transfer(&self, media: Vec<Member>, options: TransferOptions) -> Box<dyn SegmentTransfer>;
 
     /// Serves frames of a version in any order; `spans` says which of its segments has what.
     fn frames<'a>(&self, media: &'a dyn KnownMedia, spans: Spans) -> Box<dyn VersionFrames + 'a>;

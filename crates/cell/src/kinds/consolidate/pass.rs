@@ -1,57 +1,34 @@
 //! Passing frames on: the live ones of a chain, as they are, into segments of the new version.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use capstan_engine::link::LinkClosed;
-use capstan_engine::message::Code;
-use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::catalog::StreamContents;
-use capstan_format::frame::{FrameHeader, FrameType};
 use capstan_format::id::{KeyId, StreamId};
 use capstan_format::keys::Purpose;
-use capstan_format::record::SessionLabel;
-use capstan_media_agent::read::frames::FrameReader;
-use capstan_media_agent::serve::replicas::{Replicas, Sought};
-use capstan_media_agent::transfer::{Cutter, Transfer};
 use capstan_port::media::read::known::Opened;
-use capstan_port::media::write::heading::{Heading, Owner};
+use capstan_port::media::transfer::{PassEnd, PassStream, Passed, Passing, WantedFrame};
 
 use super::live::{Live, Units};
 use crate::Cell;
-use crate::error::{CellError, Result, chain};
+use crate::error::Result;
 use crate::observe::Stop;
-use crate::reading::unread::told;
 use crate::reading::version::VersionView;
-use crate::session::SessionLog;
 
-/// Passes frames on.
-pub(super) struct Pass<'a> {
+/// Whether the target took all.
+type Closed = std::result::Result<(), LinkClosed>;
+
+/// Has frames passed on.
+pub(super) struct Pass<'a, 'p> {
     pub cell: &'a Cell,
     pub view: &'a VersionView<'a>,
-    pub transfer: &'a Transfer,
-    pub label: &'a SessionLabel,
-    pub meters: &'a Meters,
-    pub log: &'a SessionLog<'a>,
+    /// The media agent that passes them on.
+    pub passing: Box<dyn Passing + 'p>,
     pub stop: &'a Stop,
-    pub replicas: Replicas,
-    /// Size after which a segment ends.
-    pub segment_size: u64,
-    /// What the streams' parts that were written have of bytes.
-    pub positions: &'a mut HashMap<StreamId, u64>,
-    /// The segment being written.
-    pub open: Option<OpenSegment>,
     /// What may not be durable yet.
     pub sent: Sent,
-}
-
-/// The segment being written: whose keys it has, the streams begun in it, its bytes.
-#[derive(Default)]
-pub(super) struct OpenSegment {
-    keys: HashSet<KeyId>,
-    begun: HashSet<StreamId>,
-    bytes: u64,
 }
 
 /// What was passed on in segments that may not be durable yet.
@@ -75,9 +52,8 @@ impl Sent {
         Self { segments: VecDeque::new(), settled: 0, committed }
     }
 
-    fn begin(&mut self, positions: &HashMap<StreamId, u64>) {
+    fn begin(&mut self, positions: HashMap<StreamId, u64>) {
         self.settle();
-        let positions = positions.clone();
         self.segments.push_back(SentSegment { frames: Vec::new(), positions });
     }
 
@@ -106,9 +82,15 @@ impl Sent {
     }
 }
 
-impl<'a> Pass<'a> {
-    /// Passes all frames on that are worth it, and notes them in `live`. An error means that the target takes no more.
-    pub fn run(&mut self, live: &mut Live) -> Result<std::result::Result<(), LinkClosed>> {
+impl Pass<'_, '_> {
+    /// Passes all frames on that are worth it, and notes them in `live`. An error means that the target takes no more. Gives also what
+    /// may not be durable, and what the streams' parts have of bytes.
+    pub fn run(mut self, live: &mut Live) -> (Result<Closed>, Sent, HashMap<StreamId, u64>) {
+        let passed = self.all(live);
+        (passed, self.sent, self.passing.into_positions())
+    }
+
+    fn all(&mut self, live: &mut Live) -> Result<Closed> {
         for (segment, place) in (0..).zip(&self.view.segments) {
             if self.stop.0.load(Relaxed) {
                 break;
@@ -122,165 +104,55 @@ impl<'a> Pass<'a> {
             }
             let opened = self.view.open_data(place)?;
             for s in &opened.layout.streams {
-                if let Err(closed) = self.stream((segment, &opened), s, live)? {
-                    return Ok(Err(closed));
+                match self.stream((segment, &opened), s, live)? {
+                    Ok(()) => {}
+                    Err(PassEnd::Closed) => return Ok(Err(LinkClosed)),
+                    Err(PassEnd::Unread(lack)) => return Err(lack.into()),
                 }
             }
         }
-        if self.open.is_some() {
-            return Ok(self.transfer.end(None, None));
-        }
-        Ok(Ok(()))
+        Ok(self.passing.end())
     }
 
     fn stream(
         &mut self,
-        (segment, opened): (u32, &Opened),
+        from: (u32, &Opened),
         s: &StreamContents,
         live: &mut Live,
-    ) -> Result<std::result::Result<(), LinkClosed>> {
+    ) -> Result<std::result::Result<(), PassEnd>> {
         let label = s.label.as_ref().map(|l| &l.session);
         let opens = self.view.keys.sealer(Purpose::Contents, label, s.stream)?.is_some();
-        let mut frames = None;
-        let mut out: Option<Cutter<'a>> = None;
-        let source = self.meters.of(Stage::Source);
-        let mut lap = Lap::start();
-        let mut from_replica = Vec::new();
-        for at in s.index.iter().filter(|p| p.logical_frame) {
-            // What was begun is ended: a segment with less in it.
-            if self.stop.0.load(Relaxed) {
-                break;
-            }
-            if !live.is_wanted(s.stream, at.sequence) {
-                continue;
-            }
-            let wanted = live.bytes(s.stream, at.sequence);
-            let frames = frames
-                .get_or_insert_with(|| FrameReader::of(&*opened.reader, &opened.layout, s.stream));
-            let (header, stored) = match frames.frame(at) {
-                Ok(found) => found,
-                Err(e) => {
-                    let mut is_it = |h: &FrameHeader, _: &[u8]| h.sequence == at.sequence;
-                    let view = self.view;
-                    let e = view.media.note_unread(opened.at, e);
-                    let why = || chain(&e);
-                    let (stream, at_byte) = (s.stream, at.logical);
-                    let sought = Sought { segment, stream, at: at_byte, why: &why };
-                    let stored = &mut from_replica;
-                    let replica = self.replicas.frame(view, &sought, stored, &mut is_it);
-                    let e = told(e, self.replicas.take_away().map(CellError::from));
-                    let Some(header) = replica else {
-                        // It is no loss: nothing goes on without it.
-                        if e.away().is_some() {
-                            return Err(e);
-                        }
-                        let what = format!("{}: frame {}", opened.reader.path(), at.sequence);
-                        self.log.say(Code::Damaged, "media agent", &what, chain(&e));
-                        continue;
-                    };
-                    (header, &from_replica[..])
-                }
-            };
-            let can_open = opens || !header.sealed;
-            let whole = header.frame_type == FrameType::Fill
-                || wanted * 2 >= header.length
-                || live.is_referred_to(s.stream, at.sequence);
-            // Where a frame behind it lacks, the rows would name what is nowhere. They look for it elsewhere when they are written.
-            let is_short = live.must_have(s.stream, at.sequence) > header.length;
-            if (can_open && !whole) || is_short {
-                continue;
-            }
-            if !self.has_room_for(s) || out.is_none() {
-                match self.begin_stream(&mut out, s) {
-                    Ok(cutter) => out = Some(cutter),
-                    Err(closed) => return Ok(Err(closed)),
+        let wanted = s.index.iter().filter(|p| p.logical_frame);
+        let wanted = wanted.filter(|at| live.is_wanted(s.stream, at.sequence));
+        let wanted = wanted.map(|at| WantedFrame {
+            place: *at,
+            needed: live.bytes(s.stream, at.sequence),
+            is_referred_to: live.is_referred_to(s.stream, at.sequence),
+            must_have: live.must_have(s.stream, at.sequence),
+        });
+        let frames: Vec<WantedFrame> = wanted.collect();
+        if frames.is_empty() {
+            return Ok(Ok(()));
+        }
+        let key = label.and_then(|l| l.key).map(|id| (id, key_record(self.cell, id)));
+        let of = PassStream { contents: s, key, opens, frames };
+        let mut passed = Vec::new();
+        let done = self.passing.stream(from, &of, &mut passed);
+        for event in passed {
+            match event {
+                Passed::Segment(positions) => self.sent.begin(positions),
+                Passed::Frame(sequence) => {
+                    let units = live.pass(s.stream, sequence);
+                    self.sent.add(s.stream, sequence, units);
                 }
             }
-            let Some(cutter) = &mut out else { continue };
-            if let Err(closed) = cutter.frame(&header, stored) {
-                return Ok(Err(closed));
-            }
-            let units = live.pass(s.stream, at.sequence);
-            self.sent.add(s.stream, at.sequence, units);
-            let bytes = header.total_len() as u64;
-            source.bytes(bytes);
-            if let Some(open) = &mut self.open {
-                open.bytes += bytes;
-            }
-            lap.busy(source);
         }
-        Ok(close(&mut out, self.positions, s.stream))
-    }
-
-    /// Whether the open segment has room for more of a stream that it has already.
-    fn has_room_for(&self, s: &StreamContents) -> bool {
-        let key = s.label.as_ref().and_then(|l| l.session.key);
-        !self.transfer.is_ending()
-            && self.open.as_ref().is_some_and(|o| {
-                o.bytes < self.segment_size
-                    && o.begun.contains(&s.stream)
-                    && key.is_none_or(|k| o.keys.contains(&k))
-            })
-    }
-
-    /// Begins a stream's part of a segment, and ends what is `out` of it in the one before. In a segment that has nothing of the stream
-    /// yet its label and names come first.
-    fn begin_stream(
-        &mut self,
-        out: &mut Option<Cutter<'a>>,
-        s: &StreamContents,
-    ) -> std::result::Result<Cutter<'a>, LinkClosed> {
-        close(out, self.positions, s.stream)?;
-        let first = self.begin(s)?;
-        let position = self.positions.get(&s.stream).copied().unwrap_or(0);
-        let owner = Owner { version: self.label.version, sparse: true };
-        let mut cutter = self.transfer.stream(s.stream, owner, position, 0);
-        for raw in s.label_frame.iter().chain(&s.names).filter(|_| first) {
-            cutter.frame(&raw.header, &raw.stored)?;
-        }
-        Ok(cutter)
-    }
-
-    /// Sees to it that a segment is open which has room and the keys of the stream's session. Returns whether the stream is
-    /// new in it.
-    fn begin(&mut self, s: &StreamContents) -> std::result::Result<bool, LinkClosed> {
-        let key = s.label.as_ref().and_then(|l| l.session.key);
-        let fits = |o: &OpenSegment| {
-            o.bytes < self.segment_size
-                && key.is_none_or(|k| o.keys.contains(&k))
-                && !self.transfer.is_ending()
-        };
-        if self.open.as_ref().is_some_and(|o| !fits(o)) {
-            self.transfer.end(None, None)?;
-            self.open = None;
-        }
-        if self.open.is_none() {
-            let ids: HashSet<KeyId> = key.into_iter().chain(self.label.key).collect();
-            let record = |id: &KeyId| {
-                let known = self.cell.idb.key(*id).ok().flatten()?;
-                serde_json::from_str(&known.record).ok()
-            };
-            self.transfer.begin(Heading {
-                session: self.label.clone(),
-                keys: ids.iter().filter_map(record).collect(),
-                copy_of: None,
-                written_us: None,
-            })?;
-            self.open = Some(OpenSegment { keys: ids, ..OpenSegment::default() });
-            self.sent.begin(self.positions);
-        }
-        Ok(self.open.as_mut().is_some_and(|o| o.begun.insert(s.stream)))
+        Ok(done)
     }
 }
 
-/// Ends a stream's part of the segment.
-fn close(
-    out: &mut Option<Cutter<'_>>,
-    positions: &mut HashMap<StreamId, u64>,
-    stream: StreamId,
-) -> std::result::Result<(), LinkClosed> {
-    if let Some(cutter) = out.take() {
-        positions.insert(stream, cutter.finish()?);
-    }
-    Ok(())
+/// A wrapped key, as the database has it.
+pub(super) fn key_record(cell: &Cell, id: KeyId) -> Option<serde_json::Value> {
+    let known = cell.idb.key(id).ok().flatten()?;
+    serde_json::from_str(&known.record).ok()
 }

@@ -16,10 +16,9 @@ use capstan_format::id::{SessionId, StreamId, VersionId};
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{MediumHeader, SessionEnd, SessionLabel, StreamNames};
 use capstan_idb::{LogLevel, Session, Status, Version};
-use capstan_media_agent::serve::replicas::Replicas;
-use capstan_media_agent::transfer::Transfer;
 use capstan_medium::tape::DriveSession;
 use capstan_port::media::read::spans::Spans;
+use capstan_port::media::transfer::{PassJob, TransferOptions};
 use capstan_port::media::write::committed::{Committed, OnCommit};
 use capstan_port::media::write::error::WriteError;
 use capstan_port::media::write::members::Member;
@@ -32,7 +31,7 @@ use parking_lot::Mutex;
 
 use super::frames::Frames;
 use super::live::{self, Live};
-use super::pass::{Pass, Sent};
+use super::pass::{Pass, Sent, key_record};
 use super::rows::{Counted, Rows};
 use super::target::To;
 use crate::Cell;
@@ -246,30 +245,26 @@ impl<'a> Run<'a> {
         member: Member,
         segment_size: u64,
     ) -> Result<(Vec<Member>, u64)> {
-        let transfer = Transfer::start(
-            vec![member],
-            self.cell.entropy.clone(),
-            on.meters.clone(),
+        let options = TransferOptions {
+            meters: on.meters.clone(),
             now_us,
-            Some(self.cell.changing(self.supply.clone(), &on.moves)),
-            self.on_commit(on),
-        );
-        let mut pass = Pass {
-            cell: self.cell,
-            view: &going.view,
-            transfer: &transfer,
-            label: &on.label,
-            meters: &on.meters,
-            log: self.log,
-            stop: self.stop,
-            replicas: Replicas::default(),
-            segment_size,
-            positions: &mut going.positions,
-            open: None,
-            sent: Sent::new(on.committed.clone()),
+            next_media: Some(self.cell.changing(self.supply.clone(), &on.moves)),
+            on_commit: self.on_commit(on),
         };
-        let passed = pass.run(&mut going.live);
-        let sent = pass.sent;
+        let transfer = self.cell.agents.media.transfer(vec![member], options);
+        let passing = transfer.pass(PassJob {
+            media: &going.view,
+            session: on.label.clone(),
+            key: on.label.key.and_then(|id| key_record(self.cell, id)),
+            segment_size,
+            positions: std::mem::take(&mut going.positions),
+            listener: self.log,
+            stop: &self.stop.0,
+        });
+        let sent = Sent::new(on.committed.clone());
+        let pass = Pass { cell: self.cell, view: &going.view, passing, stop: self.stop, sent };
+        let (passed, sent, positions) = pass.run(&mut going.live);
+        going.positions = positions;
         // Why the target takes no more is what the writer ended with.
         let (lost, drives) = (transfer.lost_mirrors(), transfer.drives());
         let finished = transfer.finish();

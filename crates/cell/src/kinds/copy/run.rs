@@ -12,8 +12,8 @@ use capstan_engine::meter::Meters;
 use capstan_format::id::{MediumId, SegmentId, SessionId};
 use capstan_format::record::{OtherEnd, SessionEnd};
 use capstan_idb::{LogLevel, Session, Status, Version};
-use capstan_media_agent::transfer::Transfer;
 use capstan_medium::tape::DriveSession;
+use capstan_port::media::transfer::TransferOptions;
 use capstan_port::media::write::committed::{Committed, Written};
 use capstan_port::media::write::error::WriteError;
 use capstan_port::media::write::members::Member;
@@ -134,21 +134,20 @@ impl Cell {
             Ok(())
         });
         let moves = Arc::new(Moves::default());
-        let transfer = Transfer::start(
-            vec![member],
-            self.entropy.clone(),
-            meters.clone(),
-            crate::session::now_us,
-            Some(self.changing(supply, &moves)),
+        let options = TransferOptions {
+            meters: meters.clone(),
+            now_us: crate::session::now_us,
+            next_media: Some(self.changing(supply, &moves)),
             on_commit,
-        );
+        };
+        let transfer = self.agents.media.transfer(vec![member], options);
         let total = works.iter().map(Work::bytes).sum();
         // The last work that may read each medium.
         let of = |(at, work): (usize, &Work<'_>)| work.places().into_iter().map(move |p| (p.1, at));
         let last: HashMap<MediumId, usize> = works.iter().enumerate().flat_map(of).collect();
         let ((lost_frames, closed, away), seen) =
             watched(self.devices.waits(), meters, log, total, || {
-                let mut copier = Copier::new(self, &transfer, meters, log, stop);
+                let mut copier = Copier::new(self, &*transfer, log, stop);
                 for (at, work) in works.iter().enumerate() {
                     if stop.0.load(Relaxed) || copier.closed {
                         break;

@@ -1,6 +1,5 @@
 //! Which of its places a segment is copied from: the first that has all of it, else the one that lacks least.
 
-use capstan_catalog::places::SegmentPlace;
 use capstan_format::record::Lacks;
 use capstan_port::media::read::known::Opened;
 
@@ -12,7 +11,6 @@ use crate::reading::version::VersionView;
 /// A segment that is copied, where it was opened.
 pub(super) struct Source<'a> {
     pub view: &'a VersionView<'a>,
-    pub place: &'a SegmentPlace,
     pub segment: u32,
     pub opened: Opened,
     /// What lacks there, and so will in the copy: as is recorded of it, and as it was read.
@@ -69,7 +67,7 @@ impl<'a> Source<'a> {
         let names = is_poor || rows > 0;
         // Where names lack, nobody may know how many frames they were in.
         let lacks = Lacks { frames: frames.max(u64::from(names)), names };
-        Self { view, place, segment, opened, lacks, recorded, rows }
+        Self { view, segment, opened, lacks, recorded, rows }
     }
 
     /// What is said of it where it lacks something, for an administrator.

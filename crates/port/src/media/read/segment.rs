@@ -6,6 +6,7 @@ use capstan_format::FormatError;
 use capstan_format::catalog::Contents;
 use capstan_format::frame::FrameHeader;
 use capstan_format::id::{MediumId, SegmentId, StreamId};
+use capstan_format::index::FramePlace;
 use capstan_format::record::{SegmentEnd, SegmentHeader, SessionLabel};
 use capstan_medium::storage::ReadFile;
 
@@ -15,6 +16,9 @@ use super::findings::Scan;
 /// Opens a frame whose checksum is right, to see that it can be: its session, its stream, its header, its stored bytes.
 pub type OpenFrame<'f> =
     dyn FnMut(Option<&SessionLabel>, StreamId, &FrameHeader, &[u8]) -> Result<(), FormatError> + 'f;
+
+/// Takes the number of a frame, and where it ends or why it cannot be had. Returns whether to go on.
+pub type EachEnd<'e> = dyn FnMut(usize, Result<u64, ReadError>) -> bool + 'e;
 
 /// A segment on a medium, open to read. All but [`Self::file`] is one question and one answer.
 pub trait ReadSegment: Send + Sync {
@@ -48,6 +52,16 @@ pub trait ReadSegment: Send + Sync {
     fn scan_of(&self, recorded: SegmentId) -> Result<Scan, ReadError>;
     /// Reads all of it, and has its streams' frames opened.
     fn scan_with(&self, open: &mut OpenFrame<'_>) -> Result<Scan, ReadError>;
+    /// Reads frames of a stream, of which `layout` says how they lie, and has them opened. Calls with the number of each among `places`
+    /// and the logical byte where it ends, or why it cannot be had; goes on as long as that returns `true`.
+    fn open_frames(
+        &self,
+        layout: &Contents,
+        stream: StreamId,
+        places: &[FramePlace],
+        open: &mut OpenFrame<'_>,
+        each: &mut EachEnd<'_>,
+    );
 
     /// That another one is where a segment is recorded.
     fn another(&self, recorded: SegmentId) -> ReadError {

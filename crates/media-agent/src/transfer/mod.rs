@@ -1,6 +1,10 @@
 //! Writing frames that exist already, as they are: they are cut into blocks anew, stream by stream, segment by segment.
 //!
-//! Who brings the frames works beside a thread that writes; whole blocks go one way, empty buffers the other.
+//! Who brings the frames works beside a thread that writes; whole blocks go one way, empty buffers the other. Frames are brought by
+//! [`copy`], of whole segments, and by [`pass`], of a consolidation.
+
+mod copy;
+pub mod pass;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,6 +14,7 @@ use std::time::Duration;
 
 use capstan_engine::buffer::Buffer;
 use capstan_engine::entropy::Entropy;
+use capstan_engine::frames::Lack;
 use capstan_engine::link::{BlockNotes, FilledBlock, FrameNote, LinkClosed, SegmentOrdinal};
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_engine::queue::Queue;
@@ -21,6 +26,7 @@ use capstan_format::record::{Lacks, SessionEnd, SessionEnds};
 
 use crate::write::mirror::Mirrors;
 use crate::write::segment::SegmentWriter;
+use capstan_port::media::transfer::TransferOptions;
 use capstan_port::media::write::committed::{Committed, OnCommit, Written};
 use capstan_port::media::write::error::WriteError;
 use capstan_port::media::write::heading::{Heading, Owner};
@@ -58,6 +64,7 @@ pub struct Transfer {
     /// Buffers that there are.
     buffers: AtomicUsize,
     meters: Arc<Meters>,
+    now_us: fn() -> i64,
     /// Segments that were begun.
     begun: AtomicUsize,
     /// The last of them in which a medium warned that it ends soon, counted from 1.
@@ -71,14 +78,8 @@ pub struct Transfer {
 impl Transfer {
     /// Starts the writing thread; all media have the same block size. `next_media` gives those on which it goes on when one
     /// ends.
-    pub fn start(
-        members: Vec<Member>,
-        entropy: Arc<Entropy>,
-        meters: Arc<Meters>,
-        now_us: fn() -> i64,
-        next_media: Option<Box<NextMedia>>,
-        on_commit: Box<OnCommit>,
-    ) -> Self {
+    pub fn start(members: Vec<Member>, entropy: Arc<Entropy>, options: TransferOptions) -> Self {
+        let TransferOptions { meters, now_us, next_media, on_commit } = options;
         let block_size = members.first().map_or(0, |m| m.medium.block_size as usize);
         let orders = Arc::new(Queue::new(BUFFERS));
         let free = Arc::new(Queue::new(BUFFERS_MAX));
@@ -99,7 +100,19 @@ impl Transfer {
         let thread = started.inspect_err(closed).map_err(WriteError::from);
         let buffers = AtomicUsize::new(BUFFERS);
         let (begun, thread) = (AtomicUsize::new(0), Some(thread));
-        Self { orders, free, block_size, buffers, meters, begun, ending, lost, drives, thread }
+        Self {
+            orders,
+            free,
+            block_size,
+            buffers,
+            meters,
+            now_us,
+            begun,
+            ending,
+            lost,
+            drives,
+            thread,
+        }
     }
 
     /// Mirrors that failed and were left.
@@ -184,6 +197,16 @@ impl Drop for Transfer {
         if let Some(Ok(thread)) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// Of two reasons for places of the same data the one that is told: that a medium is not to be had now comes before what others lack,
+/// as the data may be there.
+fn told(known: Lack, next: Option<Lack>) -> Lack {
+    let is_away = |lack: &Lack| matches!(lack, Lack::Away { .. });
+    match next {
+        Some(next) if !is_away(&known) && is_away(&next) => next,
+        _ => known,
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_engine::problem::Explain;
 use capstan_engine::frames::Lack;
 use capstan_engine::link::LinkClosed;
 use capstan_engine::message::{Code, Message};
 use capstan_engine::meter::{Lap, Stage};
+use capstan_engine::problem::Explain;
 use capstan_engine::threads::{Beside, beside};
 use capstan_format::catalog::{Contents, RawFrame, StreamContents};
 use capstan_format::frame::FrameHeader;

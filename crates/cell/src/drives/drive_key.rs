@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use capstan_address::Address;
 use capstan_catalog::keys::VersionKeys;
 use capstan_engine::message::Code;
+use capstan_engine::problem::{Explain, Problem};
 use capstan_format::id::MediumId;
 use capstan_format::keys::{KeyRecord, KeyRing, PairId, Purpose, draw_drive_key, drive_record_id};
 use capstan_format::record::MediumHeader;
@@ -391,10 +392,10 @@ fn closed(label: &str, why: CellError) -> CellError {
     if !why.is_of_keys() {
         return why;
     }
-    CellError::NoKey(
-        format!("tape '{label}' is encrypted by its drive, and its key does not open: {why}")
-            .into(),
-    )
+    let Problem { sentence, hint } = why.problem();
+    let sentence =
+        format!("tape '{label}' is encrypted by its drive, and its key does not open: {sentence}");
+    CellError::NoKey(Problem { sentence, hint })
 }
 
 /// Why a tape cannot be written where it is, as no drive there writes its generation. One whose library is away says so itself.

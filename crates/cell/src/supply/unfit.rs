@@ -135,18 +135,18 @@ impl Unfit {
     }
 
     /// The error that none of these tapes does, and what to do then. What others have does, as soon as they are done with it.
-    pub fn error(&self, of: &str, to_do: impl FnOnce(&str) -> String) -> CellError {
+    pub fn error(&self, of: &str, to_do: impl FnOnce(&str) -> Problem) -> CellError {
         let found = a_few(&self.said);
         if self.busy.is_empty() {
             let found = if found.is_empty() { "it has none" } else { &found };
-            let mut text = to_do(found);
+            let mut none = to_do(found);
             for library in self.seen_in.iter().map(shell_word) {
-                let or = if text.ends_with(found) { "; " } else { ", or " };
-                text.push_str(&format!(
+                let or = none.hint.map_or_else(String::new, |hint| format!("{hint}, or "));
+                none.hint = Some(format!(
                     "{or}have tapes looked at anew that were seen before: `capstan library inventory {library} --rescan`"
                 ));
             }
-            return CellError::NoTape(text.into());
+            return CellError::NoTape(none);
         }
         let others = match found.is_empty() {
             true => String::new(),

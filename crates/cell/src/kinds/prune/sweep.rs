@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use capstan_engine::message::Code;
+use capstan_engine::problem::Problem;
 use capstan_engine::threads::beside;
 use capstan_format::id::{MediumId, SegmentId, SegmentNumber, VersionId};
 use capstan_idb::{ExpiredSegment, PruneRow};
@@ -62,7 +63,7 @@ impl Cell {
                         })
                     }
                     _ if self.idb.management(*id)?.changed_us.is_some() => {
-                        Err(CellError::Changed(NOT_AS_WRITTEN.into()))
+                        Err(CellError::Changed(not_as_written()))
                     }
                     true => self.medium_to_change(*id).map(AtHand::ToRead),
                     false => self.hold_medium_now(*id).map(AtHand::Held),
@@ -139,7 +140,9 @@ impl Cell {
 }
 
 /// Why nothing is removed from a medium that was changed.
-const NOT_AS_WRITTEN: &str = "it is not as it was last written; `capstan import` takes it as it is";
+fn not_as_written() -> Problem {
+    Problem::new("it is not as it was last written").hint("`capstan import` takes it as it is")
+}
 
 pub(super) fn why_not(medium: Option<&Result<AtHand>>) -> String {
     match medium {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use capstan_engine::problem::Problem;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_idb::{Pool, PruneRow, RotationSet, Status};
 use jiff::civil::Date;
@@ -173,9 +174,13 @@ impl Cell {
         }
         let ask = Ask::of(turn, by_drive).but(passed);
         match self.lacks_medium(&self.pool(name)?, ask, count, true)? {
-            Some((had, CellError::NoMedium(why))) if had > 0 => Err(CellError::NoMedium(format!(
-                "its last backups took {count} media each, and only {had} can be written now, so nothing is begun: {why}"
-            ).into())),
+            Some((had, CellError::NoMedium(why))) if had > 0 => {
+                let sentence = format!(
+                    "its last backups took {count} media each, and only {had} can be written now, so nothing is begun: {}",
+                    why.sentence
+                );
+                Err(CellError::NoMedium(Problem { sentence, ..why }))
+            }
             _ => Ok(()),
         }
     }

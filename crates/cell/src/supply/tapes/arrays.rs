@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use capstan_address::{Address, ArrayAddress, LibraryName, TapeAddress};
 use capstan_engine::message::shell_word;
+use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_medium::host::DeviceHost;
@@ -194,13 +195,14 @@ impl Cell {
                 }
             }
             Err(unfit.error(&format!("tape of {}", library.library), |found| {
-                format!(
-                    "no array of tapes can be written, and {} has too few tapes for a new one of {} ({found}); put blank tapes \
-                     into mail slots and `capstan library import {2}` them, or recycle an array",
-                    library.library,
-                    array.layout.members(),
-                    shell_word(&library.library)
-                )
+                let (library, members) = (&library.library, array.layout.members());
+                Problem::new(format!(
+                    "no array of tapes can be written, and {library} has too few tapes for a new one of {members} ({found})"
+                ))
+                .hint(format!(
+                    "put blank tapes into mail slots and `capstan library import {}` them, or recycle an array",
+                    shell_word(library)
+                ))
             }))
         })?;
         Ok((chosen, free))

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 
 use capstan_address::{Address, TapeAddress};
 use capstan_engine::message::shell_word;
+use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, TapeIs};
 use capstan_medium::DeviceError;
@@ -173,12 +174,11 @@ impl Cell {
             }
         }
         Err(unfit.error(&format!("tape of {}", library.library), |found| {
-            format!(
-                "no tape of {} can be written ({found}); put a blank tape into a mail slot and `capstan library import {}` \
-                 it, or recycle one",
-                library.library,
-                shell_word(&library.library)
-            )
+            let library = &library.library;
+            Problem::new(format!("no tape of {library} can be written ({found})")).hint(format!(
+                "put a blank tape into a mail slot and `capstan library import {}` it, or recycle one",
+                shell_word(library)
+            ))
         }))
     }
 

@@ -108,7 +108,7 @@ impl Cell {
                 Problem::new("it takes blank tapes, and no library is known to take them from")
                     .hint(format!("`capstan pool set {} --library LIBRARY` names one", pool.name)),
             ),
-            false => unfit.error("blank tape", |found| format!("of blank tapes: {found}")),
+            false => unfit.error("blank tape", |found| format!("of blank tapes: {found}").into()),
         })
     }
 

@@ -114,8 +114,8 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// The process that holds the flock on `file`, as text.
 pub fn holder_of(file: &File) -> String {
-    // Others lock and unlock while the table is read, so that a reading may pass over an entry.
-    let found = file.metadata().ok().and_then(|meta| (0..3).find_map(|_| find(&meta)));
+    // Others lock and unlock while the table is read, so that a reading may pass over an entry; the more so, the more they do.
+    let found = file.metadata().ok().and_then(|meta| (0..10).find_map(|_| find(&meta)));
     found.unwrap_or_else(|| "another process".to_owned())
 }
 

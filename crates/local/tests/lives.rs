@@ -1,9 +1,9 @@
 //! A whole cell in one process, whose disks and ports fail by a seed: power that fails at any operation and loses or tears what was not
-//! synchronised, full disks, links that are cut, a manager whose last records are lost, disks that are taken out. Whatever happened:
+//! synchronised, full disks, links that are cut, a manager whose last records are lost. Whatever happened:
 //!
 //! - a version that is recorded as completed restores bit for bit;
-//! - it does so from any one of the media that have all of it;
-//! - nothing hangs, nothing panics.
+//! - it does so from the medium alone to which it was copied, and a full from each of its mirrors alone;
+//! - nothing panics.
 //!
 //! 200 seeds in the gate, 100,000 in `make soak`, of which `CAPSTAN_SOAK=20` says that they may take 20 minutes; `CAPSTAN_SEED=N` (or
 //! `N..M`) tries one again and tells it.

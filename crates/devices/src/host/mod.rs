@@ -3,8 +3,8 @@
 //! Whoever opens a medium, a library or a drive opens it at a host. Its clones are the same host. Two hosts share nothing: each has
 //! its own drives, and to the other they are as those of another process.
 //!
-//! A host has its [`crate::state`] and its tapes in [`crate::drives`]. [`tapes`] is what it does with libraries and tapes,
-//! [`crate::open`] opens media; [`crate::rait`] and [`crate::directory`] have what it does with arrays and directories.
+//! A host has its [`crate::state`] and its tapes in [`crate::drives`]. [`library`] opens libraries. What it does for a cell is in
+//! [`crate::port`].
 
 mod library;
 

@@ -237,23 +237,31 @@ impl Life {
         let report = self.session(&what, device, fault, &|cell| {
             cell.backup(&request, &Deaf, &Stop::default()).map(Done::from)
         });
-        if let Some(report) = report {
-            self.states.insert(report.session, had);
+        let Some(report) = report else { return Ok(()) };
+        self.states.insert(report.session.clone(), had);
+        // One that goes on has what it committed before on other media.
+        let is_whole = request.level.is_some() && !request.resume && !request.mirrors.is_empty();
+        if is_whole && report.status == "completed" && matches!(fault, Fault::Nothing) {
+            self.restores("made", &report.session, Some(device))?;
+            self.restores("made", &report.session, Some(mirror))?;
         }
         Ok(())
     }
 
     /// Sessions of complete versions that are known, oldest first.
-    fn complete(&self) -> Vec<(String, Vec<String>)> {
+    fn complete(&self) -> Vec<String> {
         let cell = self.cell();
-        let mut all = cell.versions_of_object("made").unwrap_or_default();
+        if !cell.has_object("made").unwrap() {
+            return Vec::new();
+        }
+        let mut all = cell.versions_of_object("made").unwrap();
         all.retain(|version| version.state == VersionState::Completed);
-        all.into_iter().rev().map(|version| (version.session, version.media)).collect()
+        all.into_iter().rev().map(|version| version.session).collect()
     }
 
     fn any_complete(&mut self) -> Option<VersionName> {
         let all = self.complete();
-        let session = &all.get(self.dice.below(all.len()))?.0;
+        let session = all.get(self.dice.below(all.len()))?;
         Some(VersionName::parse(&format!("made@{session}")))
     }
 
@@ -347,7 +355,7 @@ impl Life {
 
     /// Whatever is recorded as completed restores.
     fn check(&mut self) -> Result<(), Wrong> {
-        for (session, _) in self.complete() {
+        for session in self.complete() {
             self.restores("made", &session, None)?;
         }
         Ok(())

@@ -6,9 +6,12 @@
 
 mod as_text;
 pub mod backup;
+pub mod channel;
 pub mod check;
 pub mod compression;
 pub mod foreseen;
+pub mod frame;
+pub mod hello;
 pub mod host;
 pub mod keys;
 pub mod probe;

@@ -152,7 +152,8 @@ mod tests {
         let (mut out, mut inn) = (Outgoing::default(), Incoming::default());
         let mut got = Vec::new();
         let mut read = |inn: &mut Incoming, out: &mut Outgoing| {
-            let (message, credit) = inn.take_message().expect("nothing can be sent and nothing be read");
+            let (message, credit) =
+                inn.take_message().expect("nothing can be sent and nothing be read");
             got.push(message);
             credit.into_iter().for_each(|credit| out.add(credit).unwrap());
         };

@@ -16,6 +16,7 @@ pub mod host;
 pub mod keys;
 pub mod probe;
 pub mod restore;
+pub mod rows;
 pub mod source;
 
 use serde::Serialize;
@@ -33,6 +34,12 @@ pub enum WireError {
     /// It is not what it should be.
     #[error("a message cannot be understood: {0}")]
     Json(#[from] serde_json::Error),
+    /// Its rows are not what they should be.
+    #[error("rows cannot be understood: {0}")]
+    Rows(String),
+    /// It has more rows than are read.
+    #[error("a message of {0} rows is too long; at most {MOST} rows are read", MOST = rows::MOST_ROWS)]
+    TooManyRows(u64),
 }
 
 /// A message's JSON.

@@ -2,6 +2,7 @@
 //!
 //! What is particular to a store is below `db`.
 
+mod links;
 mod migrations;
 mod postgres;
 mod schema;
@@ -10,14 +11,15 @@ mod sqlite;
 use std::borrow::Cow;
 use std::fs::{self};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use parking_lot::Mutex;
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{AppliedMigration, Migrate, MigrateError, Migration, MigrationType, Migrator};
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::Handle;
 
+use self::links::{Link, LinkError, Links, Tables};
 use self::migrations::MIGRATIONS;
 use self::postgres::PostgresStore;
 pub(crate) use self::schema::quoted;
@@ -48,15 +50,14 @@ pub struct Idb {
     set_host: Option<String>,
     /// What the system calls it.
     system_host: String,
-    /// Under a lock since a runtime of one thread is driven by one caller.
-    link: Mutex<Link>,
+    links: Links,
 }
 
-struct Link {
-    runtime: Runtime,
-    /// There until it is closed.
-    store: Option<Store>,
-}
+/// Told when a server goes away and when it is back.
+type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Says whether the process is to end: nothing is waited for any more then.
+type Leaving = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Opens the store of catalog files, given the directory that has them where nothing else does.
 trait OpenCatalogs: FnOnce(&Path) -> io::Result<CatalogStore> {}
@@ -67,6 +68,19 @@ impl<F: FnOnce(&Path) -> io::Result<CatalogStore>> OpenCatalogs for F {}
 pub(crate) enum Store {
     Sqlite(Box<SqliteStore>),
     Postgres(Box<PostgresStore>),
+}
+
+impl Store {
+    /// Has it give up waiting, and tell what it waits for, as that says.
+    fn tell(&mut self, leaving: Option<Leaving>, notice: Option<Notice>) {
+        match self {
+            Self::Sqlite(store) => store.leaving = leaving.or_else(|| store.leaving.take()),
+            Self::Postgres(store) => {
+                store.leaving = leaving.or_else(|| store.leaving.take());
+                store.notice = notice.or_else(|| store.notice.take());
+            }
+        }
+    }
 }
 
 impl fmt::Debug for Idb {
@@ -112,10 +126,7 @@ impl Idb {
         refuse_read_only(home)?;
         let path = home.join(DATABASE);
         let place = path.display().to_string();
-        Self::open_store(home, place, catalogs, async || {
-            create_private_file(&path)?;
-            Ok(Store::Sqlite(Box::new(SqliteStore::open(&path).await?)))
-        })
+        Self::open_store(home, place, catalogs, Tables::File(path))
     }
 
     /// Opens a database on a server, whosever it is.
@@ -129,12 +140,12 @@ impl Idb {
         patience: Duration,
         catalogs: impl OpenCatalogs,
     ) -> Result<Self> {
-        let idb = Self::open_store(home, address.to_string(), catalogs, async || {
-            Ok(Store::Postgres(Box::new(PostgresStore::new(address.clone(), patience))))
-        })?;
+        let place = address.to_string();
+        let tables = Tables::Server(Box::new(address), patience);
+        let idb = Self::open_store(home, place, catalogs, tables)?;
         let path = Path::new("/proc/sys/kernel/random/uuid");
         let name = fs::read_to_string(path).map_err(|e| IdbError::io("read", path, e))?;
-        if let Some(Store::Postgres(store)) = &mut idb.link.lock().store {
+        if let Some(Store::Postgres(store)) = idb.links.first().store() {
             store.mark_writes(name.trim().to_owned());
         }
         Ok(idb)
@@ -144,7 +155,7 @@ impl Idb {
         home: &Path,
         place: String,
         catalogs: impl OpenCatalogs,
-        connect: impl AsyncFnOnce() -> std::result::Result<Store, Fault>,
+        tables: Tables,
     ) -> Result<Self> {
         outside_of_runtimes()?;
         let dir = home.join("catalogs");
@@ -155,21 +166,20 @@ impl Idb {
         let opening = lock_dir(&dir)?;
         let catalogs =
             catalogs(&dir).map_err(|e| IdbError::io("open the directory of catalogs", &dir, e))?;
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|e| IdbError::io("start the threads of the internal database", home, e))?;
-        let store = runtime
-            .block_on(connect())
-            .map_err(|fault| fault.of(format_args!("open the tables"), &place))?;
-        let link = Mutex::new(Link { runtime, store: Some(store) });
+        if let Tables::File(path) = &tables {
+            create_private_file(path)?;
+        }
+        let links = Links::open(tables).map_err(|e| match e {
+            LinkError::Io(e) => IdbError::io("start the threads of the internal database", home, e),
+            LinkError::Open(fault) => fault.of(format_args!("open the tables"), &place),
+        })?;
         let idb = Self {
             home: home.to_owned(),
             catalogs,
             place,
             set_host: None,
             system_host: system_host(),
-            link,
+            links,
         };
         idb.migrate(MIGRATIONS)?;
         drop(opening);
@@ -198,24 +208,18 @@ impl Idb {
 
     /// Whether the tables are on a server.
     pub fn is_on_server(&self) -> bool {
-        matches!(self.link.lock().store, Some(Store::Postgres(_)))
+        self.links.is_on_server()
     }
 
     /// Has a server that went away, or a process that has the file locked, waited for no longer once that says that the process is to
     /// end.
     pub fn give_up_when(&self, leaving: impl Fn() -> bool + Send + Sync + 'static) {
-        match &mut self.link.lock().store {
-            Some(Store::Postgres(store)) => store.leaving = Some(Box::new(leaving)),
-            Some(Store::Sqlite(store)) => store.leaving = Some(Box::new(leaving)),
-            None => {}
-        }
+        self.links.give_up_when(Arc::new(leaving));
     }
 
     /// Has somebody told, in a sentence, when the server of the database goes away and when it is back.
     pub fn on_notice(&self, notice: impl Fn(&str) + Send + Sync + 'static) {
-        if let Some(Store::Postgres(store)) = &mut self.link.lock().store {
-            store.notice = Some(Box::new(notice));
-        }
+        self.links.on_notice(Arc::new(notice));
     }
 
     /// Brings the schema up to date, in one transaction; without any if it is.
@@ -290,15 +294,19 @@ impl Idb {
         })
     }
 
-    /// Runs statements that only read. They may be run again where a connection broke.
+    /// Runs statements that only read. They may be run again where a connection broke. They see what was committed when they begin, and
+    /// wait for nobody who writes.
     pub(crate) fn read<T>(
         &self,
         what: fmt::Arguments<'_>,
         work: impl AsyncFnMut(&mut Conn<'_>) -> std::result::Result<T, Fault>,
     ) -> Result<T> {
-        self.with_store(what, async |store| match store {
-            Store::Sqlite(store) => store.read(work).await,
-            Store::Postgres(store) => store.read(work).await,
+        outside_of_runtimes()?;
+        self.links.read(|link| {
+            self.run_on(link, what, async |store| match store {
+                Store::Sqlite(store) => store.read(work).await,
+                Store::Postgres(store) => store.read(work).await,
+            })
         })
     }
 
@@ -346,14 +354,17 @@ impl Idb {
         work: impl AsyncFnOnce(&mut Store) -> std::result::Result<T, Fault>,
     ) -> Result<T> {
         outside_of_runtimes()?;
-        let mut link = self.link.lock();
-        let Link { runtime, store } = &mut *link;
-        let done = match store {
-            Some(store) => runtime.block_on(work(store)),
-            None => Err(sqlx::Error::PoolClosed.into()),
-        };
-        done.map_err(|fault| {
-            let holder = match store {
+        self.run_on(&mut self.links.first(), what, work)
+    }
+
+    fn run_on<T>(
+        &self,
+        link: &mut Link,
+        what: fmt::Arguments<'_>,
+        work: impl AsyncFnOnce(&mut Store) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        link.run(work).map_err(|fault| {
+            let holder = match link.store() {
                 Some(Store::Sqlite(store)) if sqlite::is_busy(&fault) => store.holder(),
                 _ => None,
             };
@@ -367,20 +378,6 @@ impl Idb {
                 (fault, _) => fault.of(what, &self.place),
             }
         })
-    }
-}
-
-impl Drop for Idb {
-    /// Closes the connection: the last process leaves no write-ahead log behind.
-    fn drop(&mut self) {
-        if outside_of_runtimes().is_ok() {
-            let Link { runtime, store } = self.link.get_mut();
-            match store.take() {
-                Some(Store::Sqlite(store)) => runtime.block_on(store.close()),
-                Some(Store::Postgres(store)) => runtime.block_on(store.close()),
-                None => {}
-            }
-        }
     }
 }
 
@@ -414,7 +411,7 @@ mod tests {
     use crate::test_server::{Server, write_settings};
 
     /// A home for each store.
-    fn homes() -> [tempfile::TempDir; 2] {
+    pub(super) fn homes() -> [tempfile::TempDir; 2] {
         let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let url = Server::shared().new_database();
         write_settings(homes[1].path(), &format!("database = \"{url}\"\n"));

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres, Transaction};
 
+use super::{Leaving, Notice};
 use crate::decode::Fault;
 use crate::error::IdbError;
 use crate::home::address::Address;
@@ -24,12 +25,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The advisory lock of writers: the word "capstan".
 const WRITE_LOCK: &str = "pg_advisory_xact_lock(27973158295593326)";
-
-/// Told when a server goes away and when it is back.
-pub(crate) type Notice = Box<dyn Fn(&str) + Send + Sync>;
-
-/// Whether the process is to end: a server is not waited for any more.
-pub(crate) type Leaving = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// A database on a server.
 pub(crate) struct PostgresStore {

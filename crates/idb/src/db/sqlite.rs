@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteLockingMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 
+use super::Leaving;
 use crate::decode::Fault;
 use crate::error::{IdbError, hints};
 use crate::home::reserve;
@@ -40,13 +41,10 @@ const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 /// The primary result code of a database that is not well-formed.
 const CORRUPT: u32 = 11;
 
-/// Says whether the process is to end.
-type Leaving = Box<dyn Fn() -> bool + Send + Sync>;
-
 /// A database in a file.
 pub(crate) struct SqliteStore {
     path: PathBuf,
-    /// One: calls come one at a time, a second would only double the memory and the threads. None where it has to be opened anew.
+    /// None where it has to be opened anew.
     conn: Option<SqliteConnection>,
     /// Nothing is waited for any more once this says so.
     pub leaving: Option<Leaving>,

@@ -17,6 +17,8 @@
 //! transaction; it must not be made on a thread that runs asynchronous tasks.
 #![deny(missing_docs)]
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
+
 mod catalog_files;
 mod catalog_store;
 mod db;

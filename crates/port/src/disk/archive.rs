@@ -9,6 +9,8 @@ use capstan_engine::frames::{FramePort, Lack};
 use capstan_format::acl::AclNames;
 use capstan_format::entry::Entry;
 use capstan_wire::restore::RestoreCounts;
+use capstan_wire::rows::form;
+use minicbor::{Decode, Encode};
 
 use super::contents::Piece;
 use super::restore::RestoreWith;
@@ -30,36 +32,48 @@ pub enum ArchiveRefused {
 }
 
 /// What can be had of a file.
-#[derive(Debug)]
+#[derive(Debug, Encode, Decode)]
 pub struct Planned {
     /// Its bytes; what is between them are zeros.
+    #[cbor(n(0), with = "form")]
     pub pieces: Vec<Piece>,
     /// Its length, as far as it is believed.
+    #[cbor(n(1), with = "form")]
     pub len: u64,
     /// Why some of it is lost, if it is.
+    #[cbor(n(2), with = "form")]
     pub lost: Option<Lack>,
 }
 
 /// A row that is to become a member.
-#[derive(Debug)]
+#[derive(Debug, Encode, Decode)]
 pub struct Member {
     /// The row.
+    #[cbor(n(0), with = "form")]
     pub entry: Entry,
     /// The owner's name where it came from.
+    #[cbor(n(1), with = "form")]
     pub user: Option<Arc<[u8]>>,
     /// The group's name there.
+    #[cbor(n(2), with = "form")]
     pub group: Option<Arc<[u8]>>,
     /// The names there of whom its ACLs name.
+    #[cbor(n(3), with = "form")]
     pub acl: Option<Arc<AclNames>>,
     /// What further names of its inode call it.
+    #[cbor(n(4), with = "form")]
     pub first: Vec<u8>,
     /// Its name in the archive.
+    #[cbor(n(5), with = "form")]
     pub name: Vec<u8>,
     /// Its path in messages.
+    #[cbor(n(6), with = "form")]
     pub shown: String,
     /// Whether it was in the archive before: a directory whose times come again.
+    #[cbor(n(7), with = "form")]
     pub is_again: bool,
     /// Its contents, where it has any; or why nothing of them can be had.
+    #[cbor(n(8), with = "form")]
     pub contents: Option<Result<Planned, Lack>>,
 }
 
@@ -104,3 +118,5 @@ pub trait ArchiveRun {
     /// Writes the archive's end; or, where it `is_cut`, only what is not written yet.
     fn end(self: Box<Self>, is_cut: bool) -> Result<(), ArchiveFailed>;
 }
+
+capstan_wire::derived_form!(Planned, Member);

@@ -19,6 +19,8 @@ use capstan_format::entry::{Entry, Timestamp};
 use capstan_format::id::{MediumId, StreamId};
 use capstan_wire::keys::SessionKey;
 use capstan_wire::restore::{LeftAlone, RestoreCounts, RestoreDone};
+use capstan_wire::rows::form;
+use minicbor::{Decode, Encode};
 
 /// The target cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -47,14 +49,17 @@ pub trait RestoreListener: Sync {
 }
 
 /// A file by its names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Name {
     /// Its path in the backup. What is known of a file is kept by it.
+    #[cbor(n(0), with = "form")]
     pub stored: Vec<u8>,
     /// The path in the backup under which it is restored, where that is not its own: that of a further name whose first name is not
     /// restored.
+    #[cbor(n(1), with = "form")]
     pub shown: Option<Vec<u8>>,
     /// So many bytes of that path are left out in the target.
+    #[cbor(n(2), with = "form")]
     pub stripped: usize,
 }
 
@@ -76,27 +81,37 @@ impl Name {
 }
 
 /// A file, or whatever has a name.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Encode, Decode)]
 pub struct FileRow {
     /// Its names.
+    #[cbor(n(0), with = "form")]
     pub name: Name,
     /// Its row, with the owners of where it came from.
+    #[cbor(n(1), with = "form")]
     pub entry: Entry,
     /// The owner's name there.
+    #[cbor(n(2), with = "form")]
     pub user: Option<Arc<[u8]>>,
     /// The group's name there.
+    #[cbor(n(3), with = "form")]
     pub group: Option<Arc<[u8]>>,
     /// The names there of whom its ACLs name.
+    #[cbor(n(4), with = "form")]
     pub acl: Option<Arc<AclNames>>,
     /// The stream that has its contents.
+    #[cbor(n(5), with = "form")]
     pub stream: StreamId,
     /// The logical byte of the stream at which they begin.
+    #[cbor(n(6), with = "form")]
     pub start: u64,
     /// Its length, as far as media bear it out.
+    #[cbor(n(7), with = "form")]
     pub believed_len: u64,
     /// Whether some of it could not be read when it was backed up.
+    #[cbor(n(8), with = "form")]
     pub is_unreadable: bool,
     /// Only of a row whose metadata a later row replaces: the time at which its contents changed, by the later row.
+    #[cbor(n(9), with = "form")]
     pub contents_time: Option<Timestamp>,
 }
 
@@ -108,107 +123,151 @@ impl FileRow {
 }
 
 /// Contents that belong at an offset of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Placed {
     /// Where in the file.
+    #[cbor(n(0), with = "form")]
     pub offset: u64,
     /// The stream that has them.
+    #[cbor(n(1), with = "form")]
     pub stream: StreamId,
     /// The logical byte of the stream at which they begin.
+    #[cbor(n(2), with = "form")]
     pub at: u64,
     /// How many bytes.
+    #[cbor(n(3), with = "form")]
     pub len: u64,
     /// Whether they come in the order of the stream that is read now; otherwise they are asked for by themselves.
+    #[cbor(n(4), with = "form")]
     pub is_in_order: bool,
 }
 
 /// What a disk agent has to know before anything is written.
-#[derive(Debug)]
+#[derive(Debug, Encode, Decode)]
 pub enum ToPrepare {
     /// A file whose data are lost, and why.
-    Lost(Name, Cow<'static, str>),
+    #[n(0)]
+    Lost(#[cbor(n(0), with = "form")] Name, #[cbor(n(1), with = "form")] Cow<'static, str>),
     /// A further name of that file, by its path in the backup, is to be restored.
-    First(Vec<u8>),
+    #[n(1)]
+    First(#[cbor(n(0), with = "form")] Vec<u8>),
     /// A further name whose first name is to be restored too. Asked for where the policy may keep what exists.
-    Link(LinkAsked),
+    #[n(2)]
+    Link(#[cbor(n(0), with = "form")] LinkAsked),
     /// A file that is written in parts, so many bytes in all.
-    InParts(Box<FileRow>, u64),
+    #[n(3)]
+    InParts(#[cbor(n(0), with = "form")] Box<FileRow>, #[cbor(n(1), with = "form")] u64),
 }
 
 /// A further name and its first one, as they are to be in the target.
-#[derive(Debug)]
+#[derive(Debug, Encode, Decode)]
 pub struct LinkAsked {
     /// The row of the further name; its target is the first name.
+    #[cbor(n(0), with = "form")]
     pub link: Entry,
     /// Where the first name is to be.
+    #[cbor(n(1), with = "form")]
     pub first_to: Vec<u8>,
     /// Where the further name is to be.
+    #[cbor(n(2), with = "form")]
     pub to: Vec<u8>,
 }
 
 /// What is restored of what a stream has in a segment, in its order.
-#[derive(Debug)]
+#[derive(Debug, Encode, Decode)]
 pub enum Fed {
     /// A file that is not written in parts.
+    #[n(0)]
     File {
         /// The file.
+        #[cbor(n(0), with = "form")]
         row: FileRow,
         /// Whether all its contents are in the stream that is read now, though its row is elsewhere.
+        #[cbor(n(1), with = "form")]
         is_lent: bool,
     },
     /// What has a name and no contents.
-    Node(FileRow),
+    #[n(1)]
+    Node(#[cbor(n(0), with = "form")] FileRow),
     /// Contents of a file that is written in parts.
-    Parts(Name, Vec<Placed>),
+    #[n(2)]
+    Parts(#[cbor(n(0), with = "form")] Name, #[cbor(n(1), with = "form")] Vec<Placed>),
     /// A file whose data are lost, and why.
-    Lost(Name, Cow<'static, str>),
+    #[n(3)]
+    Lost(#[cbor(n(0), with = "form")] Name, #[cbor(n(1), with = "form")] Cow<'static, str>),
     /// A file of that many bytes whose data cannot be had.
-    NotHad(Name, u64, Lack),
+    #[n(4)]
+    NotHad(
+        #[cbor(n(0), with = "form")] Name,
+        #[cbor(n(1), with = "form")] u64,
+        #[cbor(n(2), with = "form")] Lack,
+    ),
     /// What the backup found of a file.
-    Found(Name, Code, String),
+    #[n(5)]
+    Found(
+        #[cbor(n(0), with = "form")] Name,
+        #[cbor(n(1), with = "form")] Code,
+        #[cbor(n(2), with = "form")] String,
+    ),
 }
 
 /// A further name of a file.
-#[derive(Debug)]
+#[derive(Debug, Encode, Decode)]
 pub struct LinkRow {
     /// The row of the further name; its entry's target is the first name.
+    #[cbor(n(0), with = "form")]
     pub row: FileRow,
     /// The name that has the contents, where that is not the first name, as that is not restored.
+    #[cbor(n(1), with = "form")]
     pub instead: Option<Vec<u8>>,
     /// The name that has the contents, below the target; nothing where it has none there.
+    #[cbor(n(2), with = "form")]
     pub first_to: Option<Vec<u8>>,
 }
 
 /// What is done when all contents are there, in this order.
-#[derive(Debug)]
+#[derive(Debug, Encode, Decode)]
 pub enum ToFinish {
     /// A file whose data are lost, and why, if it was not left as it was.
-    Lost(Name, Cow<'static, str>),
+    #[n(0)]
+    Lost(#[cbor(n(0), with = "form")] Name, #[cbor(n(1), with = "form")] Cow<'static, str>),
     /// A file that was written in parts, or whose contents are an earlier version's, gets its metadata.
+    #[n(1)]
     File {
         /// The file.
+        #[cbor(n(0), with = "form")]
         row: FileRow,
         /// Whether its contents are an earlier version's.
+        #[cbor(n(1), with = "form")]
         is_as_in: bool,
     },
     /// A further name is made.
-    Link(LinkRow),
+    #[n(2)]
+    Link(#[cbor(n(0), with = "form")] LinkRow),
     /// A directory is made, also one that has no files. All are made before any gets its times.
-    MakeDir(Name),
+    #[n(3)]
+    MakeDir(#[cbor(n(0), with = "form")] Name),
     /// A directory gets its metadata.
+    #[n(4)]
     Dir {
         /// The directory.
+        #[cbor(n(0), with = "form")]
         row: FileRow,
         /// Only where this restore made it.
+        #[cbor(n(1), with = "form")]
         if_made: bool,
     },
     /// What was restored gets its inode flags.
+    #[n(5)]
     Flags {
         /// Its names.
+        #[cbor(n(0), with = "form")]
         name: Name,
         /// Its row.
+        #[cbor(n(1), with = "form")]
         entry: Entry,
         /// A directory only where this restore made it.
+        #[cbor(n(2), with = "form")]
         if_made: bool,
     },
 }
@@ -225,30 +284,39 @@ pub enum Ending {
 }
 
 /// A name that would be restored.
-#[derive(Debug)]
+#[derive(Debug, Encode, Decode)]
 pub struct ToForesee {
     /// Its row.
+    #[cbor(n(0), with = "form")]
     pub entry: Entry,
     /// The owner's name where it came from.
+    #[cbor(n(1), with = "form")]
     pub user: Option<Arc<[u8]>>,
     /// The group's name there.
+    #[cbor(n(2), with = "form")]
     pub group: Option<Arc<[u8]>>,
     /// The names there of whom its ACLs name.
+    #[cbor(n(3), with = "form")]
     pub acl: Option<Arc<AclNames>>,
     /// Where it would be, below the target; nothing where it has no place there.
+    #[cbor(n(4), with = "form")]
     pub to: Option<Vec<u8>>,
     /// Of a further name: where its first one would be.
+    #[cbor(n(5), with = "form")]
     pub first_to: Option<Vec<u8>>,
 }
 
 /// What would become of a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Prospect {
     /// What is there stays.
+    #[n(0)]
     Stays,
     /// It comes.
+    #[n(1)]
     Comes {
         /// Whether the place of its first name has something else that stays.
+        #[cbor(n(0), with = "form")]
         is_first_kept: bool,
     },
 }
@@ -316,3 +384,7 @@ pub trait RestoreFinish {
     /// Finishes the directories that their owner may not enter.
     fn end(self: Box<Self>) -> Result<(), TargetFull>;
 }
+
+capstan_wire::derived_form!(
+    Name, FileRow, Placed, ToPrepare, LinkAsked, Fed, LinkRow, ToFinish, ToForesee, Prospect
+);

@@ -67,6 +67,26 @@ impl Form for u32 {
     }
 }
 
+impl Form for u16 {
+    fn put<W: Write>(&self, to: &mut Encoder<W>) -> Written<W> {
+        to.u16(*self).map(drop)
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<Self, de::Error> {
+        from.u16()
+    }
+}
+
+impl Form for usize {
+    fn put<W: Write>(&self, to: &mut Encoder<W>) -> Written<W> {
+        to.u64(*self as u64).map(drop)
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<Self, de::Error> {
+        from.u64()?.try_into().map_err(|_| de::Error::message("a number is too large"))
+    }
+}
+
 impl Form for bool {
     fn put<W: Write>(&self, to: &mut Encoder<W>) -> Written<W> {
         to.bool(*self).map(drop)

@@ -8,19 +8,20 @@ use capstan_engine::frames::FramePort;
 use capstan_engine::ladder::Ladder;
 use capstan_engine::message::Listener;
 use capstan_mounts::MountTables;
-use capstan_port::disk::DiskAgent;
 use capstan_port::disk::archive::{ArchiveRefused, OpenArchive};
 use capstan_port::disk::backup::{JobError, ReadyBackup};
 use capstan_port::disk::check::{
     CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven, ScratchError,
 };
+use capstan_port::disk::lost::AgentLost;
 use capstan_port::disk::restore::{RestoreTarget, TargetRefused};
+use capstan_port::disk::{DiskAgent, PathsError};
 use capstan_wire::backup::{BackupJob, Trees};
 use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
 use capstan_wire::host::Processors;
 use capstan_wire::probe::{Probe, Work};
 use capstan_wire::restore::{ArchiveSpec, TargetSpec};
-use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound, UsedAsked};
+use capstan_wire::source::{Named, PathsAsked, RootsAsked, RootsFound, UsedAsked};
 
 use crate::backup::job::{ReadyJob, probe_trees};
 use crate::backup::roots;
@@ -57,14 +58,14 @@ impl DiskAgent for LocalDiskAgent {
         processors()
     }
 
-    fn paths(&self, asked: &PathsAsked) -> Result<Vec<Named>, BadPath> {
-        roots::named(asked)
+    fn paths(&self, asked: &PathsAsked) -> Result<Vec<Named>, PathsError> {
+        Ok(roots::named(asked)?)
     }
 
-    fn roots(&self, asked: &RootsAsked) -> RootsFound {
+    fn roots(&self, asked: &RootsAsked) -> Result<RootsFound, AgentLost> {
         let links = roots::links(&asked.roots);
         let used = |of: &UsedAsked| used(&asked.roots, of.one_file_system, &of.aside);
-        RootsFound { links, used: asked.used.as_ref().and_then(used) }
+        Ok(RootsFound { links, used: asked.used.as_ref().and_then(used) })
     }
 
     fn ready(

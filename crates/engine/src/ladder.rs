@@ -45,6 +45,16 @@ impl Ladder {
         }
     }
 
+    /// Its step: 0 is the lowest.
+    pub fn step(&self) -> usize {
+        self.step.load(Relaxed)
+    }
+
+    /// Takes the step that another host's ladder has.
+    pub fn set_step(&self, step: usize) {
+        self.step.store(step.min(LADDER.len() - 1), Relaxed);
+    }
+
     /// The method of its step.
     pub fn method(&self) -> Method {
         LADDER[self.step.load(Relaxed).min(LADDER.len() - 1)]

@@ -1,5 +1,6 @@
 //! Starting threads. The kernel may have none left, and the standard library's own ways of starting one panic then.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,9 +17,11 @@ const TOO_MANY: &str = "end other programs, or raise the limit of processes (`ul
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start a thread for {what}: {source}; {TOO_MANY}")]
 pub struct NoThread {
-    what: &'static str,
+    /// What it was to do.
+    pub what: Cow<'static, str>,
+    /// Why there is none.
     #[source]
-    source: io::Error,
+    pub source: io::Error,
 }
 
 impl Explain for NoThread {
@@ -33,7 +36,7 @@ pub fn start<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, NoThread> {
     let started = may_start().and_then(|()| named(what).spawn(work));
-    started.map_err(|source| NoThread { what, source })
+    started.map_err(|source| NoThread { what: what.into(), source })
 }
 
 /// Starts a thread that ends before the scope does.
@@ -43,7 +46,7 @@ pub fn start_in<'scope, T: Send + 'scope>(
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, T>, NoThread> {
     let started = may_start().and_then(|()| named(what).spawn_scoped(scope, work));
-    started.map_err(|source| NoThread { what, source })
+    started.map_err(|source| NoThread { what: what.into(), source })
 }
 
 /// Work that is done beside other work, or was done at once, as there was no thread for it.
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn an_error_says_what_for_and_what_to_do() {
-        let error = NoThread { what: "a stream", source: io::ErrorKind::WouldBlock.into() };
+        let error = NoThread { what: "a stream".into(), source: io::ErrorKind::WouldBlock.into() };
         let text = error.to_string();
         assert!(text.starts_with("cannot start a thread for a stream: "), "{text}");
         assert!(text.contains("ulimit -u"), "{text}");

@@ -143,6 +143,9 @@ pub enum CellError {
     /// A restore's target has no room left.
     #[error("{0}")]
     TargetFull(Problem),
+    /// A disk agent on another host does not answer any more.
+    #[error(transparent)]
+    AgentLost(#[from] capstan_port::disk::lost::AgentLost),
 }
 
 impl<T: Into<Refusal>> From<T> for CellError {
@@ -292,6 +295,7 @@ impl Explain for CellError {
             Self::Key(e) => e.hint(),
             Self::NoThread(e) => e.hint(),
             Self::Target(e) => e.hint(),
+            Self::AgentLost(e) => e.hint(),
             Self::Io { .. } => None,
         }
     }

@@ -152,6 +152,7 @@ impl From<CheckError> for CellError {
             CheckError::Pattern(e) => e.into(),
             CheckError::NoThread(e) => Self::NoThread(e),
             CheckError::Open { path, source } => Self::Io { action: "open", path, source },
+            CheckError::Lost(lost) => lost.into(),
             CheckError::Rows => Self::Unfinished(e.to_string().into()),
         }
     }

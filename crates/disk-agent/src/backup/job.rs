@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use capstan_engine::link::{BlockPort, LinkClosed};
-use capstan_engine::threads::NoThread;
+use capstan_engine::problem::Explain;
 use capstan_format::id::VersionId;
-use capstan_port::disk::backup::{Counting, EachForeseen, JobError, Ports, ReadyBackup};
+use capstan_port::disk::backup::{
+    Counting, EachForeseen, ForeseeError, JobError, Ports, ReadyBackup,
+};
 use capstan_port::disk::base::BaseRows;
 use capstan_select::BadPattern;
 use capstan_wire::backup::{BackupJob, HandedOver, JobSource, Trees};
@@ -68,7 +70,7 @@ impl ReadyJob {
             JobSource::Command { line, path } => ReadySource::Command { line, path },
         };
         let streams = StreamOptions::of(&streams, ladder).map_err(|e| match e {
-            OptionsError::Key(e) => JobError::Key(e),
+            OptionsError::Key(e) => JobError::Key(e.problem()),
             e @ OptionsError::Label(_) => JobError::Label(e.to_string()),
         })?;
         Ok(Self { source, builds_on, streams, counters: Arc::default() })
@@ -113,7 +115,7 @@ impl ReadyBackup for ReadyJob {
         ports: Ports<'_>,
         base: Option<&mut dyn BaseRows>,
         each: &mut EachForeseen<'_>,
-    ) -> Result<HandedOver, NoThread> {
+    ) -> Result<HandedOver, ForeseeError> {
         let counters = self.counters.clone();
         if let (ReadySource::Trees { trees, selection }, Some(stream)) =
             (&self.source, self.streams.pop())

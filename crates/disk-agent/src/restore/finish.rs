@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use capstan_engine::message::{Code, path_text};
 use capstan_format::entry::{Entry, Kind, split};
 use capstan_port::disk::further_names::{of_link, of_link_away, of_link_found};
-use capstan_port::disk::restore::{FileRow, LinkRow, Name, RestoreFinish, TargetFull, ToFinish};
+use capstan_port::disk::restore::{
+    FileRow, LinkRow, Name, RestoreEnded, RestoreFinish, TargetFull, ToFinish,
+};
 
 use super::Files;
 use super::losses::{Carried, Loss};
@@ -26,7 +28,7 @@ pub(super) struct Finish<'f> {
 type Done = Result<(), TargetFull>;
 
 impl RestoreFinish for Finish<'_> {
-    fn rows(&mut self, rows: &mut Vec<ToFinish>) -> Done {
+    fn rows(&mut self, rows: &mut Vec<ToFinish>) -> Result<(), RestoreEnded> {
         for row in rows.drain(..) {
             match row {
                 ToFinish::Lost(name, why) => {
@@ -44,7 +46,7 @@ impl RestoreFinish for Finish<'_> {
         Ok(())
     }
 
-    fn end(mut self: Box<Self>) -> Done {
+    fn end(mut self: Box<Self>) -> Result<(), RestoreEnded> {
         self.closed.sort_by_key(|(depth, ..)| std::cmp::Reverse(*depth));
         for (_, to, entry) in std::mem::take(&mut self.closed) {
             let done = self.worker.finish_dir(&entry, &to);

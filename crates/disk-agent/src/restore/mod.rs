@@ -22,8 +22,8 @@ use capstan_engine::meter::Meters;
 use capstan_engine::problem::Explain;
 use capstan_format::entry::Entry;
 use capstan_port::disk::restore::{
-    Ending, FileRow, Name, RestoreFinish, RestoreListener, RestoreRun, RestoreWith, RestoreWorker,
-    TargetFull, ToPrepare,
+    Ending, FileRow, Name, RestoreEnded, RestoreFinish, RestoreListener, RestoreRun, RestoreWith,
+    RestoreWorker, TargetFull, ToPrepare,
 };
 use capstan_wire::keys::SessionKey;
 use capstan_wire::restore::{RestoreCounts, RestoreDone};
@@ -111,14 +111,16 @@ impl RestoreRun for Files<'_> {
         Box::new(Finish::new(self))
     }
 
-    fn end(&self, how: Ending) -> Result<(), TargetFull> {
+    fn end(&self, how: Ending) -> Result<(), RestoreEnded> {
         if how != Ending::Done {
             self.date_unfinished();
         }
         let withdrawn = self.target.worker().withdraw_rest();
         match how {
             Ending::Failed => Ok(()),
-            Ending::Done | Ending::Stopped => withdrawn.or_else(|e| self.target_error(b"", &e)),
+            Ending::Done | Ending::Stopped => {
+                Ok(withdrawn.or_else(|e| self.target_error(b"", &e))?)
+            }
         }
     }
 

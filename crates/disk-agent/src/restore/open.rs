@@ -8,6 +8,7 @@ use std::path::Path;
 use capstan_engine::message::plain;
 use capstan_engine::problem::Explain;
 use capstan_format::entry::{Kind, split};
+use capstan_port::disk::lost::AgentLost;
 use capstan_port::disk::restore::{
     Prospect, RestoreRun, RestoreTarget, RestoreWith, TargetRefused, ToForesee,
 };
@@ -55,17 +56,17 @@ impl RestoreTarget for OpenTarget {
         self.0.check_writable().err().map(|e| plain(&e))
     }
 
-    fn has(&self, names: &[Vec<u8>]) -> Vec<bool> {
-        names.iter().map(|name| self.0.has(name)).collect()
+    fn has(&self, names: &[Vec<u8>]) -> Result<Vec<bool>, AgentLost> {
+        Ok(names.iter().map(|name| self.0.has(name)).collect())
     }
 
-    fn foresee(&self, rows: &[ToForesee]) -> Vec<Prospect> {
+    fn foresee(&self, rows: &[ToForesee]) -> Result<Vec<Prospect>, AgentLost> {
         let mut worker = self.0.worker();
-        rows.iter().map(|row| prospect(&mut worker, row)).collect()
+        Ok(rows.iter().map(|row| prospect(&mut worker, row)).collect())
     }
 
-    fn left_alone(&self) -> LeftAlone {
-        left_alone(&self.0)
+    fn left_alone(&self) -> Result<LeftAlone, AgentLost> {
+        Ok(left_alone(&self.0))
     }
 
     fn restore<'a>(self: Box<Self>, with: RestoreWith<'a>) -> Box<dyn RestoreRun + 'a> {

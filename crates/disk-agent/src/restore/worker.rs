@@ -10,7 +10,9 @@ use capstan_format::id::StreamId;
 use super::Files;
 use super::losses::{Carried, Loss};
 use crate::target::{Created, Made, OpenFile, TargetError, Worker};
-use capstan_port::disk::restore::{Fed, FileRow, Name, Placed, RestoreWorker, TargetFull};
+use capstan_port::disk::restore::{
+    Fed, FileRow, Name, Placed, RestoreEnded, RestoreWorker, TargetFull,
+};
 use capstan_stream::contents::{Bytes, Contents, opened_by};
 
 /// Streams of which a frame is kept where contents are asked for out of order.
@@ -40,7 +42,11 @@ impl RestoreWorker for FileWorker<'_> {
         self.in_order.forget();
     }
 
-    fn feed(&mut self, rows: &mut Vec<Fed>, frames: &mut dyn FramePort) -> Result<(), TargetFull> {
+    fn feed(
+        &mut self,
+        rows: &mut Vec<Fed>,
+        frames: &mut dyn FramePort,
+    ) -> Result<(), RestoreEnded> {
         // The time since was the caller's.
         self.lap.split();
         let files = self.files;
@@ -57,6 +63,10 @@ impl RestoreWorker for FileWorker<'_> {
                 Fed::Found(name, code, text) => files.found(&name, code, text),
             }
         }
+        Ok(())
+    }
+
+    fn end_stream(&mut self, _: &mut dyn FramePort) -> Result<(), RestoreEnded> {
         Ok(())
     }
 }

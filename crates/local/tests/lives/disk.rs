@@ -9,22 +9,24 @@ use capstan_engine::frames::FramePort;
 use capstan_engine::ladder::Ladder;
 use capstan_engine::link::{BlockPort, FilledBlock, Grant, LinkClosed, SegmentOrdinal};
 use capstan_engine::message::Listener;
-use capstan_engine::threads::NoThread;
 use capstan_format::id::StreamId;
-use capstan_port::disk::DiskAgent;
 use capstan_port::disk::archive::{ArchiveRefused, OpenArchive};
-use capstan_port::disk::backup::{Counting, EachForeseen, JobError, Ports, ReadyBackup};
+use capstan_port::disk::backup::{
+    Counting, EachForeseen, ForeseeError, JobError, Ports, ReadyBackup,
+};
 use capstan_port::disk::base::BaseRows;
 use capstan_port::disk::check::{
     CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven, ScratchError,
 };
+use capstan_port::disk::lost::AgentLost;
 use capstan_port::disk::restore::{RestoreTarget, TargetRefused};
+use capstan_port::disk::{DiskAgent, PathsError};
 use capstan_wire::backup::{BackupJob, HandedOver, Trees};
 use capstan_wire::check::{CompareJob, ProofJob, ScratchAsked};
 use capstan_wire::host::Processors;
 use capstan_wire::probe::{Probe, Work};
 use capstan_wire::restore::{ArchiveSpec, TargetSpec};
-use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound};
+use capstan_wire::source::{Named, PathsAsked, RootsAsked, RootsFound};
 
 /// When the link is cut.
 #[derive(Default)]
@@ -145,7 +147,7 @@ impl ReadyBackup for Job {
         ports: Ports<'_>,
         base: Option<&mut dyn BaseRows>,
         each: &mut EachForeseen<'_>,
-    ) -> Result<HandedOver, NoThread> {
+    ) -> Result<HandedOver, ForeseeError> {
         self.job.foresee(ports, base, each)
     }
 }
@@ -155,11 +157,11 @@ impl DiskAgent for Agent {
         self.agent.processors()
     }
 
-    fn paths(&self, asked: &PathsAsked) -> Result<Vec<Named>, BadPath> {
+    fn paths(&self, asked: &PathsAsked) -> Result<Vec<Named>, PathsError> {
         self.agent.paths(asked)
     }
 
-    fn roots(&self, asked: &RootsAsked) -> RootsFound {
+    fn roots(&self, asked: &RootsAsked) -> Result<RootsFound, AgentLost> {
         self.agent.roots(asked)
     }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use capstan_engine::frames::{FramePort, Lack};
+use capstan_engine::problem::Problem;
 use capstan_format::acl::AclNames;
 use capstan_format::entry::Entry;
 use capstan_wire::restore::RestoreCounts;
@@ -13,12 +14,19 @@ use capstan_wire::rows::form;
 use minicbor::{Decode, Encode};
 
 use super::contents::Piece;
+use super::lost::AgentLost;
 use super::restore::RestoreWith;
 
-/// The archive cannot be written. A sentence.
+/// The archive cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct ArchiveFailed(pub String);
+pub struct ArchiveFailed(pub Problem);
+
+impl From<AgentLost> for ArchiveFailed {
+    fn from(AgentLost(why): AgentLost) -> Self {
+        Self(why)
+    }
+}
 
 /// Why an archive is not opened. Its text is the sentence, without what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +37,9 @@ pub enum ArchiveRefused {
     /// Whoever started the disk agent closed its standard output.
     #[error("standard output is closed")]
     OutputClosed,
+    /// Nobody answers.
+    #[error(transparent)]
+    Lost(#[from] AgentLost),
 }
 
 /// What can be had of a file.
@@ -77,15 +88,13 @@ pub struct Member {
     pub contents: Option<Result<Planned, Lack>>,
 }
 
-/// What writing a member came to.
+/// Whether an archive goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Added {
-    /// It is in the archive.
-    Written,
-    /// It was left out, and that was said.
-    LeftOut,
-    /// The archive was ended within it.
-    Stopped,
+pub enum GoesOn {
+    /// More may come.
+    Yes,
+    /// It was ended within a member: this one, or one that was added before.
+    No,
 }
 
 /// What an archive came to so far. On another host it is told by events.
@@ -113,8 +122,8 @@ pub trait ArchiveRun {
     /// Reads pieces of files that go on on another tape, and holds them until the files come. What cannot be read or kept is read when the
     /// file is written, and what is wrong is said then.
     fn hold(&mut self, pieces: &[Piece]);
-    /// Writes a member.
-    fn add(&mut self, member: Member) -> Result<Added, ArchiveFailed>;
+    /// Takes a member, to be written now or later: errors may come with a later one, or at the end. One that is left out is said to be.
+    fn add(&mut self, member: Member) -> Result<GoesOn, ArchiveFailed>;
     /// Writes the archive's end; or, where it `is_cut`, only what is not written yet.
     fn end(self: Box<Self>, is_cut: bool) -> Result<(), ArchiveFailed>;
 }

@@ -6,13 +6,14 @@ use std::sync::atomic::AtomicBool;
 use capstan_engine::link::BlockPort;
 use capstan_engine::message::Listener;
 use capstan_engine::meter::Meters;
+use capstan_engine::problem::Problem;
 use capstan_engine::threads::NoThread;
-use capstan_format::keys::KeyError;
 use capstan_select::BadPattern;
 use capstan_wire::backup::{Counts, HandedOver, Noted};
 use capstan_wire::foreseen::Foreseen;
 
 use super::base::{BaseFiles, BaseRows};
+use super::lost::AgentLost;
 
 /// Why a job cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -21,11 +22,25 @@ pub enum JobError {
     #[error(transparent)]
     Pattern(#[from] BadPattern),
     /// The session's keys are of no use.
-    #[error(transparent)]
-    Key(#[from] KeyError),
+    #[error("{0}")]
+    Key(Problem),
     /// What is to be said of a stream cannot be encoded.
     #[error("{0}")]
     Label(String),
+    /// Nobody answers.
+    #[error(transparent)]
+    Lost(#[from] AgentLost),
+}
+
+/// Why nothing is foreseen.
+#[derive(Debug, thiserror::Error)]
+pub enum ForeseeError {
+    /// No thread could be started.
+    #[error(transparent)]
+    NoThread(#[from] NoThread),
+    /// Nobody answers any more.
+    #[error(transparent)]
+    Lost(#[from] AgentLost),
 }
 
 /// What a disk agent is connected to while it runs a job.
@@ -78,5 +93,5 @@ pub trait ReadyBackup: Send {
         ports: Ports<'_>,
         base: Option<&mut dyn BaseRows>,
         each: &mut EachForeseen<'_>,
-    ) -> Result<HandedOver, NoThread>;
+    ) -> Result<HandedOver, ForeseeError>;
 }

@@ -14,6 +14,7 @@ use capstan_wire::rows::form;
 use minicbor::{Decode, Encode};
 
 use super::contents::Piece;
+use super::lost::AgentLost;
 
 /// No more rows can be read. Who gives them knows why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +49,9 @@ pub enum CheckError {
         #[source]
         source: std::io::Error,
     },
+    /// Nobody answers any more.
+    #[error(transparent)]
+    Lost(#[from] AgentLost),
 }
 
 /// Why no scratch directory is made. Its text is the sentence, without what to do.
@@ -69,6 +73,9 @@ pub enum ScratchError {
         /// What the sample takes.
         megabytes: u64,
     },
+    /// Nobody answers.
+    #[error(transparent)]
+    Lost(#[from] AgentLost),
 }
 
 impl Explain for ScratchError {
@@ -80,6 +87,7 @@ impl Explain for ScratchError {
             Self::NoRoom { .. } => {
                 "take a smaller --sample, or another place with --scratch".to_owned()
             }
+            Self::Lost(lost) => return lost.hint(),
         })
     }
 }

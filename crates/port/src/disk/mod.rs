@@ -10,6 +10,7 @@ pub mod check;
 pub mod contents;
 pub mod ctime;
 pub mod further_names;
+pub mod lost;
 pub mod restore;
 
 use std::sync::Arc;
@@ -28,7 +29,29 @@ use capstan_wire::source::{BadPath, Named, PathsAsked, RootsAsked, RootsFound};
 use self::archive::{ArchiveRefused, OpenArchive};
 use self::backup::{JobError, ReadyBackup};
 use self::check::{CheckError, ComparedRow, Inquiry, Met, ProofRow, Proven, ScratchError};
+use self::lost::AgentLost;
 use self::restore::{RestoreTarget, TargetRefused};
+
+/// Why it is not said where paths lead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathsError {
+    /// A path means nothing.
+    Bad(BadPath),
+    /// Nobody answers.
+    Lost(AgentLost),
+}
+
+impl From<BadPath> for PathsError {
+    fn from(bad: BadPath) -> Self {
+        Self::Bad(bad)
+    }
+}
+
+impl From<AgentLost> for PathsError {
+    fn from(lost: AgentLost) -> Self {
+        Self::Lost(lost)
+    }
+}
 
 /// A disk agent.
 pub trait DiskAgent: Send + Sync {
@@ -36,10 +59,10 @@ pub trait DiskAgent: Send + Sync {
     fn processors(&self) -> Processors;
 
     /// Says where paths lead that are to be backed up, each in its place.
-    fn paths(&self, asked: &PathsAsked) -> Result<Vec<Named>, BadPath>;
+    fn paths(&self, asked: &PathsAsked) -> Result<Vec<Named>, PathsError>;
 
     /// Says what roots are.
-    fn roots(&self, asked: &RootsAsked) -> RootsFound;
+    fn roots(&self, asked: &RootsAsked) -> Result<RootsFound, AgentLost>;
 
     /// Makes a backup job ready: nothing of it is in doubt then, and nothing was read. `ladder` is the choice of compression that its
     /// streams share with others of their session: the cell's watch climbs it.

@@ -22,6 +22,8 @@ use capstan_wire::restore::{LeftAlone, RestoreCounts, RestoreDone};
 use capstan_wire::rows::form;
 use minicbor::{Decode, Encode};
 
+use super::lost::AgentLost;
+
 /// The target cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -37,6 +39,17 @@ impl Explain for TargetRefused {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TargetFull(pub Problem);
+
+/// Why a restore ends before all came.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreEnded {
+    /// The target has no room left.
+    #[error(transparent)]
+    Full(#[from] TargetFull),
+    /// Nobody answers any more.
+    #[error(transparent)]
+    Lost(#[from] AgentLost),
+}
 
 /// Who takes what a restore says. Called from several threads.
 pub trait RestoreListener: Sync {
@@ -342,18 +355,18 @@ pub trait RestoreTarget: Send {
     /// Why no names can be made in it, if that is so.
     fn not_writable(&self) -> Option<String>;
     /// Whether it has something of each of these names.
-    fn has(&self, names: &[Vec<u8>]) -> Vec<bool>;
+    fn has(&self, names: &[Vec<u8>]) -> Result<Vec<bool>, AgentLost>;
     /// Says of names what would become of them, and counts that. Nothing is made.
-    fn foresee(&self, rows: &[ToForesee]) -> Vec<Prospect>;
+    fn foresee(&self, rows: &[ToForesee]) -> Result<Vec<Prospect>, AgentLost>;
     /// What would be left alone.
-    fn left_alone(&self) -> LeftAlone;
+    fn left_alone(&self) -> Result<LeftAlone, AgentLost>;
     /// Begins a restore into it.
     fn restore<'a>(self: Box<Self>, with: RestoreWith<'a>) -> Box<dyn RestoreRun + 'a>;
 }
 
 /// A restore.
 pub trait RestoreRun: Send + Sync {
-    /// Takes what it has to know before anything is written.
+    /// Takes what it has to know before anything is written. What is wrong is said when more comes.
     fn prepare(&mut self, rows: &mut Vec<ToPrepare>);
     /// The first names whose places have something else that is kept, each with the further name that gets the contents or has them.
     fn kept_firsts(&mut self) -> Vec<(Vec<u8>, Vec<u8>)>;
@@ -362,7 +375,7 @@ pub trait RestoreRun: Send + Sync {
     /// Everything has come that will: the one who finishes.
     fn finish<'w>(&'w self) -> Box<dyn RestoreFinish + 'w>;
     /// Ends it: what was not finished is dated so that nobody takes it for whole, and what could not take its place is withdrawn.
-    fn end(&self, how: Ending) -> Result<(), TargetFull>;
+    fn end(&self, how: Ending) -> Result<(), RestoreEnded>;
     /// What it did so far.
     fn counts(&self) -> RestoreCounts;
     /// What came of it. Says of an object what could not be restored, each in total.
@@ -373,16 +386,19 @@ pub trait RestoreRun: Send + Sync {
 pub trait RestoreWorker {
     /// Another stream comes, or the same one from elsewhere.
     fn begin_stream(&mut self);
-    /// Takes rows of the stream that is read now; `frames` gives its frames.
-    fn feed(&mut self, rows: &mut Vec<Fed>, frames: &mut dyn FramePort) -> Result<(), TargetFull>;
+    /// Takes rows of the stream that is read now; `frames` gives its frames. They may be written later.
+    fn feed(&mut self, rows: &mut Vec<Fed>, frames: &mut dyn FramePort)
+    -> Result<(), RestoreEnded>;
+    /// Nothing more comes of the stream: what was taken of it is written.
+    fn end_stream(&mut self, frames: &mut dyn FramePort) -> Result<(), RestoreEnded>;
 }
 
 /// The end of a restore, on one thread.
 pub trait RestoreFinish {
     /// Takes rows.
-    fn rows(&mut self, rows: &mut Vec<ToFinish>) -> Result<(), TargetFull>;
+    fn rows(&mut self, rows: &mut Vec<ToFinish>) -> Result<(), RestoreEnded>;
     /// Finishes the directories that their owner may not enter.
-    fn end(self: Box<Self>) -> Result<(), TargetFull>;
+    fn end(self: Box<Self>) -> Result<(), RestoreEnded>;
 }
 
 capstan_wire::derived_form!(

@@ -9,7 +9,7 @@ use capstan_engine::meter::Meters;
 use capstan_format::id::StreamId;
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{SessionLabel, StreamNames};
-use capstan_port::disk::backup::{EachForeseen, JobError, Ports, ReadyBackup};
+use capstan_port::disk::backup::{EachForeseen, ForeseeError, JobError, Ports, ReadyBackup};
 use capstan_port::disk::base::{BaseFiles, BaseRows};
 use capstan_stream::options::OptionsError;
 use capstan_wire::backup::{BackupJob, JobSource, Streams};
@@ -133,9 +133,19 @@ impl Job<'_> {
 impl From<JobError> for CellError {
     fn from(e: JobError) -> Self {
         match e {
-            JobError::Key(e) => e.into(),
+            JobError::Key(e) => Self::NoKey(e),
+            JobError::Lost(lost) => lost.into(),
             JobError::Pattern(e) => e.into(),
             JobError::Label(e) => BackupRefusal::LabelNotJson(e).into(),
+        }
+    }
+}
+
+impl From<ForeseeError> for CellError {
+    fn from(e: ForeseeError) -> Self {
+        match e {
+            ForeseeError::NoThread(e) => Self::NoThread(e),
+            ForeseeError::Lost(lost) => lost.into(),
         }
     }
 }

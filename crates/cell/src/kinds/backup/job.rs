@@ -144,7 +144,7 @@ impl Cell {
         let label = self.label_of_job(object, resumed.as_ref(), base, keys, started_us)?;
         let known_by_last = self.expected(label.object, label.version, label.base.is_none())?;
         let (links, used) =
-            self.ask_roots(request, &plan, label.base.is_none().then_some(known_by_last));
+            self.ask_roots(request, &plan, label.base.is_none().then_some(known_by_last))?;
         self.look_for_links(known.as_ref(), builds_on, links, &mut plan, &log)?;
         if !plan.trees.roots.is_empty() {
             plan.trees.mounted_last = self.mounted_last(known.as_ref().map(|object| object.id))?;
@@ -198,10 +198,10 @@ impl Cell {
         request: &BackupRequest,
         plan: &Plan,
         full_expected: Option<(u64, u64)>,
-    ) -> (Vec<RootLink>, Option<(u64, u64)>) {
+    ) -> Result<(Vec<RootLink>, Option<(u64, u64)>)> {
         let roots = plan.trees.roots.clone();
         if roots.is_empty() {
-            return (Vec::new(), None);
+            return Ok((Vec::new(), None));
         }
         let is_first = full_expected == Some((0, 0)) && request.sizes.is_none();
         let used = is_first.then(|| {
@@ -210,8 +210,8 @@ impl Cell {
             let aside = aside.map(|path| path.into_os_string().into_vec()).collect();
             UsedAsked { one_file_system: request.one_file_system, aside }
         });
-        let found = self.agents.disk.roots(&RootsAsked { roots, used });
-        (found.links, found.used.map(|used| (used.inodes, used.bytes)))
+        let found = self.agents.disk.roots(&RootsAsked { roots, used })?;
+        Ok((found.links, found.used.map(|used| (used.inodes, used.bytes))))
     }
 
     /// Refuses to write in clear what was encrypted before, and warns of what is not encrypted.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use capstan_address::Address;
 use capstan_engine::message::Code;
 use capstan_format::block::is_block_size;
+use capstan_port::disk::PathsError;
 use capstan_port::media::write::options::default_buffers;
 use capstan_select::Patterns;
 use capstan_wire::backup::{MountedLast, ReadOptions, Rules, Trees};
@@ -170,8 +171,10 @@ impl Cell {
         let devices = std::iter::once(&request.device).chain(&request.mirrors);
         let mut own: Vec<_> = devices.flat_map(Address::directories).collect();
         own.push(self.home.clone());
-        let named =
-            self.ask_paths(paths, &own).map_err(|BadPath { path, why }| refused(&path, &why))?;
+        let named = self.ask_paths(paths, &own).map_err(|e| match e {
+            PathsError::Bad(BadPath { path, why }) => refused(&path, &why),
+            PathsError::Lost(lost) => lost.into(),
+        })?;
         let missing: Vec<_> = named.iter().filter_map(|of| of.missing.as_ref()).collect();
         if missing.len() == paths.len()
             && let (Some(why), Some(path)) = (missing.first(), paths.first())

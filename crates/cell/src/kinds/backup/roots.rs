@@ -4,7 +4,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use capstan_format::entry::is_inside;
-use capstan_wire::source::{BadPath, Named, PathsAsked};
+use capstan_port::disk::PathsError;
+use capstan_wire::source::{Named, PathsAsked};
 
 use crate::Cell;
 
@@ -14,7 +15,7 @@ impl Cell {
         &self,
         paths: &[PathBuf],
         own: &[PathBuf],
-    ) -> Result<Vec<Named>, BadPath> {
+    ) -> Result<Vec<Named>, PathsError> {
         let bytes = |paths: &[PathBuf]| {
             paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect()
         };

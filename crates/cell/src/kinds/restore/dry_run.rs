@@ -17,6 +17,7 @@ use crate::reading::version::VersionView;
 use crate::report::Report;
 use crate::request::RestoreTo;
 use crate::session::SessionLog;
+use capstan_port::disk::lost::AgentLost;
 
 /// So many rows are asked about at a time.
 const ROWS: usize = 256;
@@ -50,6 +51,7 @@ pub(super) fn dry_run(
         }
     };
     let mut rows: Vec<ToForesee> = Vec::new();
+    let mut lost = None;
     each_live(view, overview, scope, &mut |row, path| {
         if !tally.takes(&row.entry, path) {
             return;
@@ -60,12 +62,15 @@ pub(super) fn dry_run(
             (row.entry.clone(), row.user.clone(), row.group.clone(), row.acl.clone());
         rows.push(ToForesee { to: to(path), first_to, entry, user, group, acl });
         if rows.len() >= ROWS {
-            count(&mut rows, target.as_deref(), &mut tally);
+            // Errors are told when all rows are through.
+            let counted = count(&mut rows, target.as_deref(), &mut tally);
+            lost = lost.take().or(counted.err());
         }
     })?;
-    count(&mut rows, target.as_deref(), &mut tally);
+    lost.map_or(Ok(()), Err)?;
+    count(&mut rows, target.as_deref(), &mut tally)?;
     if let Some(target) = &target {
-        left_alone(&target.left_alone(), &mut report);
+        left_alone(&target.left_alone()?, &mut report);
     }
     (report.files, report.dirs, report.bytes_written) = (tally.files, tally.dirs, tally.data);
     report.pick = pick::list(view, overview, scope, &tally)?;
@@ -75,8 +80,12 @@ pub(super) fn dry_run(
 }
 
 /// Counts rows that come, where what is in the target lets them.
-fn count(rows: &mut Vec<ToForesee>, target: Option<&dyn RestoreTarget>, tally: &mut Tally<'_>) {
-    let prospects = target.map(|target| target.foresee(rows)).unwrap_or_default();
+fn count(
+    rows: &mut Vec<ToForesee>,
+    target: Option<&dyn RestoreTarget>,
+    tally: &mut Tally<'_>,
+) -> std::result::Result<(), AgentLost> {
+    let prospects = target.map(|target| target.foresee(rows)).transpose()?.unwrap_or_default();
     for (at, row) in rows.drain(..).enumerate() {
         match prospects.get(at) {
             Some(Prospect::Stays) => {}
@@ -88,4 +97,5 @@ fn count(rows: &mut Vec<ToForesee>, target: Option<&dyn RestoreTarget>, tally: &
             }
         }
     }
+    Ok(())
 }

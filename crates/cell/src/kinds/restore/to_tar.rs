@@ -11,7 +11,7 @@ use capstan_port::disk::archive::ArchiveRefused;
 use capstan_wire::restore::{ArchiveSpec, SpoolSpec};
 
 use crate::Cell;
-use crate::error::{RestoreRefusal, Result};
+use crate::error::{CellError, RestoreRefusal, Result};
 use crate::kinds::restore::session::RunOf;
 use crate::kinds::restore::tar::{self, Told};
 use crate::kinds::restore::tree::losses::Heard;
@@ -99,13 +99,14 @@ impl Cell {
 }
 
 /// Why the archive of a request is not opened.
-fn refused(why: ArchiveRefused, request: &RestoreRequest) -> RestoreRefusal {
+fn refused(why: ArchiveRefused, request: &RestoreRequest) -> CellError {
     match (why, &request.to) {
+        (ArchiveRefused::Lost(lost), _) => lost.into(),
         (ArchiveRefused::NotMade(why), RestoreTo::Tar(Some(path))) => {
-            RestoreRefusal::ArchiveNotMade { path: path.clone(), why }
+            RestoreRefusal::ArchiveNotMade { path: path.clone(), why }.into()
         }
         (ArchiveRefused::NotMade(_) | ArchiveRefused::OutputClosed, _) => {
-            RestoreRefusal::OutputClosed
+            RestoreRefusal::OutputClosed.into()
         }
     }
 }

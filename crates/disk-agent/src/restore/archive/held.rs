@@ -52,7 +52,7 @@ impl Held {
             Some(plan) => {
                 let dir = Path::new(OsStr::from_bytes(&plan.directory));
                 let file = nameless(dir).map_err(|e| {
-                    ArchiveFailed(format!("cannot make the spool in {}: {e}", dir.display()))
+                    ArchiveFailed(format!("cannot make the spool in {}: {e}", dir.display()).into())
                 })?;
                 Some((file, 0))
             }

@@ -9,7 +9,7 @@ use capstan_engine::frames::{FramePort, Lack};
 use capstan_engine::message::Code;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::entry::{Entry, Kind, Timestamp};
-use capstan_port::disk::archive::{Added, ArchiveFailed, ArchiveRun, Member, Planned};
+use capstan_port::disk::archive::{ArchiveFailed, ArchiveRun, GoesOn, Member, Planned};
 use capstan_port::disk::contents::Piece;
 use capstan_port::disk::further_names::{of_link, of_link_away, of_link_found};
 use capstan_port::disk::restore::{RestoreListener, RestoreWith};
@@ -61,7 +61,7 @@ type Done<T> = Result<T, ArchiveFailed>;
 
 /// An error of writing.
 fn failed(e: io::Error) -> ArchiveFailed {
-    ArchiveFailed(format!("cannot write the archive: {e}"))
+    ArchiveFailed(format!("cannot write the archive: {e}").into())
 }
 
 impl<'a> Archive<'a> {
@@ -97,9 +97,9 @@ impl ArchiveRun for Archive<'_> {
         self.held.hold(pieces, &mut self.source, self.stop);
     }
 
-    fn add(&mut self, mut of: Member) -> Done<Added> {
+    fn add(&mut self, mut of: Member) -> Done<GoesOn> {
         if !self.takes(&of) {
-            return Ok(Added::LeftOut);
+            return Ok(GoesOn::Yes);
         }
         self.say_of_link(&of);
         let planned = match of.contents.take().transpose() {
@@ -107,11 +107,11 @@ impl ArchiveRun for Archive<'_> {
             // With zeros in its place it would replace a file that is whole, wherever the archive is unpacked.
             Err(why) => {
                 self.lost(&of, &why);
-                return Ok(Added::LeftOut);
+                return Ok(GoesOn::Yes);
             }
         };
         let size = planned.as_ref().map_or(0, |p| p.len);
-        let Some((entry_type, link)) = self.type_of(&of) else { return Ok(Added::LeftOut) };
+        let Some((entry_type, link)) = self.type_of(&of) else { return Ok(GoesOn::Yes) };
         let kind = of.entry.kind;
         if !of.entry.link && kind != Kind::Dir {
             self.first_names.insert(of.first.clone(), of.name.clone());
@@ -120,15 +120,15 @@ impl ArchiveRun for Archive<'_> {
         let sparse = planned.as_ref().and_then(|plan| Sparse::of(plan, &of.name));
         self.head(&of, is_short, (entry_type, size, &link), sparse.as_ref())?;
         if let Some(plan) = planned
-            && self.body(&of, plan, sparse.as_ref())? == Added::Stopped
+            && self.body(&of, plan, sparse.as_ref())? == GoesOn::No
         {
-            return Ok(Added::Stopped);
+            return Ok(GoesOn::No);
         }
         match kind {
             Kind::Dir => self.counts.dirs.fetch_add(u64::from(!of.is_again), Relaxed),
             _ => self.counts.files.fetch_add(1, Relaxed),
         };
-        Ok(Added::Written)
+        Ok(GoesOn::Yes)
     }
 
     fn end(mut self: Box<Self>, is_cut: bool) -> Done<()> {
@@ -226,7 +226,7 @@ impl Archive<'_> {
     }
 
     /// Writes a file's contents, and fills the member's last block.
-    fn body(&mut self, of: &Member, plan: Planned, sparse: Option<&Sparse>) -> Done<Added> {
+    fn body(&mut self, of: &Member, plan: Planned, sparse: Option<&Sparse>) -> Done<GoesOn> {
         let data = sparse.map_or(plan.len, |s| s.data);
         let out = self.archive.get_mut();
         if let Some(sparse) = sparse {
@@ -237,7 +237,7 @@ impl Archive<'_> {
         self.counts.bytes_read.store(self.source.bytes_read(), Relaxed);
         let why = match written? {
             // The archive ends within a file: nobody takes it for a whole one.
-            Written::Stopped => return Ok(Added::Stopped),
+            Written::Stopped => return Ok(GoesOn::No),
             Written::All(done, why) => {
                 self.counts.bytes.fetch_add(done, Relaxed);
                 why
@@ -249,7 +249,7 @@ impl Archive<'_> {
         let padding = (512 - data % 512) % 512;
         let out = self.archive.get_mut();
         out.write_all(&[0; 512][..padding as usize]).map_err(failed)?;
-        Ok(Added::Written)
+        Ok(GoesOn::Yes)
     }
 
     /// Notes that a file's data cannot be had, and says so.

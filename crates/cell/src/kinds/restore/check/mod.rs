@@ -216,7 +216,7 @@ impl Check<'_> {
             }
         })?;
         let tops: Vec<_> = tops.into_iter().collect();
-        if target.has(&tops).iter().all(|has| *has) {
+        if target.has(&tops)?.iter().all(|has| *has) {
             return Ok(());
         }
         Err(RestoreRefusal::PlaceNotWritable { dir: dir.to_owned(), why }.into())

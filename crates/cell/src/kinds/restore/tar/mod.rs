@@ -11,7 +11,7 @@ use capstan_catalog::version::{Merged, Overview};
 use capstan_engine::message::path_text;
 use capstan_engine::meter::{Lap, Meters, Stage};
 use capstan_format::entry::{Entry, Kind};
-use capstan_port::disk::archive::{Added, ArchiveFailed, Member, OpenArchive};
+use capstan_port::disk::archive::{ArchiveFailed, GoesOn, Member, OpenArchive};
 use capstan_port::disk::restore::RestoreWith;
 
 use self::depth::DepthFirst;
@@ -35,7 +35,7 @@ pub(crate) struct Told<'a> {
 
 impl From<ArchiveFailed> for CellError {
     fn from(ArchiveFailed(text): ArchiveFailed) -> Self {
-        Self::Unfinished(text.into())
+        Self::Unfinished(text)
     }
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn write<'a>(
             let Row { entry, user, group, acl, .. } = row;
             let member =
                 Member { entry, user, group, acl, first, name, shown, is_again, contents: planned };
-            if archive.add(member)? == Added::Stopped {
+            if archive.add(member)? == GoesOn::No {
                 return Ok(archive.end(true)?);
             }
         }

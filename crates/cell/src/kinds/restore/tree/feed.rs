@@ -53,6 +53,15 @@ impl Pushed<'_> {
         self.worker.begin_stream();
     }
 
+    /// Nothing more comes of the stream: pushes all rows, and has them written.
+    pub fn end_stream(&mut self, frames: &mut dyn FramePort) -> Result<()> {
+        self.push_all(frames)?;
+        self.mark(Stage::Cell);
+        self.worker.end_stream(frames)?;
+        self.lap.split();
+        Ok(())
+    }
+
     /// Pushes rows, where there are enough.
     pub fn push(&mut self, frames: &mut dyn FramePort) -> Result<()> {
         if self.rows.len() < ROWS { Ok(()) } else { self.push_all(frames) }
@@ -144,7 +153,7 @@ impl<'a> Feed<'a> {
                     worker.push(&mut *frames)
                 })?;
             }
-            worker.push_all(&mut *frames)?;
+            worker.end_stream(&mut *frames)?;
         }
         Ok(())
     }
@@ -179,7 +188,7 @@ impl<'a> Feed<'a> {
                 worker.push(&mut NoFrames)
             })?;
         }
-        worker.push_all(&mut NoFrames)
+        worker.end_stream(&mut NoFrames)
     }
 }
 

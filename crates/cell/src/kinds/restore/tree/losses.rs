@@ -3,7 +3,7 @@
 use capstan_engine::message::Code;
 use capstan_format::entry::Kind;
 use capstan_format::id::{MediumId, StreamId};
-use capstan_port::disk::restore::{Name, RestoreListener, TargetFull};
+use capstan_port::disk::restore::{Name, RestoreEnded, RestoreListener, TargetFull};
 use parking_lot::Mutex;
 
 use crate::error::{CellError, Result};
@@ -41,9 +41,12 @@ impl RestoreListener for Heard<'_> {
     }
 }
 
-impl From<TargetFull> for CellError {
-    fn from(TargetFull(text): TargetFull) -> Self {
-        Self::TargetFull(text)
+impl From<RestoreEnded> for CellError {
+    fn from(why: RestoreEnded) -> Self {
+        match why {
+            RestoreEnded::Full(TargetFull(text)) => Self::TargetFull(text),
+            RestoreEnded::Lost(lost) => Self::AgentLost(lost),
+        }
     }
 }
 

@@ -67,7 +67,7 @@ pub fn generate(home: &Path, files: u64, incrementals: u64) -> Result<(u64, u64)
     idb.put_medium(&Medium {
         id: medium.medium,
         label: medium.label.clone(),
-        device: Address::File("/nowhere".into()),
+        device: Address::of_directory("/nowhere"),
         block_size: medium.block_size,
         created_us: 1,
         hosts: Vec::new(),

@@ -98,7 +98,7 @@ fn fill(home: &Path) -> Result<(), BenchError> {
     idb.put_medium(&Medium {
         id: MediumId(id(2, 0)),
         label: "generated".to_owned(),
-        device: Address::File("/nowhere".into()),
+        device: Address::of_directory("/nowhere"),
         block_size: 1 << 19,
         created_us: 1,
         hosts: Vec::new(),

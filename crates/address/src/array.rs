@@ -7,6 +7,7 @@ use std::fmt;
 
 use capstan_format::array::{DEPTH_MAX, Layout};
 
+use crate::store::Writer;
 use crate::{Address, AddressError, TapeAddress};
 
 /// An array of devices.
@@ -20,7 +21,7 @@ pub struct ArrayAddress {
 
 impl ArrayAddress {
     /// Reads a name that begins as that of an array does; `None` if it does not.
-    pub fn parse(text: &str) -> Option<Result<Self, AddressError>> {
+    pub(crate) fn read(text: &str, writer: Writer) -> Option<Result<Self, AddressError>> {
         let rest = text.strip_prefix("rait")?;
         let colon = match rest.strip_prefix(':') {
             Some(shape) => 1 + shape.find(':').unwrap_or(shape.len()),
@@ -28,12 +29,15 @@ impl ArrayAddress {
         };
         let (name, members) = text.split_at((4 + colon).min(text.len()));
         let bad = |problem| AddressError::BadArray { text: text.to_owned(), problem };
-        Some(Self::of(name, members.strip_prefix(':').unwrap_or_default(), &bad))
+        let members = members.strip_prefix(':').unwrap_or_default();
+        let read = |text: &str| Address::read(text, writer);
+        Some(Self::of(name, members, &read, &bad))
     }
 
     fn of(
         name: &str,
         members: &str,
+        read: &dyn Fn(&str) -> Result<Address, AddressError>,
         bad: &dyn Fn(&'static str) -> AddressError,
     ) -> Result<Self, AddressError> {
         let texts = split(members).ok_or_else(|| bad("its parentheses do not match"))?;
@@ -42,7 +46,7 @@ impl ArrayAddress {
             "rait5" => bad("it needs three members or more"),
             _ => bad("N+K says how many members it has: N for data and K for parity, 256 at most"),
         })?;
-        let members = texts.into_iter().map(str::parse).collect::<Result<Vec<Address>, _>>()?;
+        let members = texts.into_iter().map(read).collect::<Result<Vec<Address>, _>>()?;
         for (i, member) in members.iter().enumerate() {
             // Several tapes of one library.
             let is_any = member.keeps_nothing() || member.names_no_medium();
@@ -62,10 +66,7 @@ impl ArrayAddress {
     }
 
     fn depth(&self) -> usize {
-        let depth = |m: &Address| match m {
-            Address::Array(array) => array.depth(),
-            _ => 0,
-        };
+        let depth = |m: &Address| m.as_array().map_or(0, ArrayAddress::depth);
         1 + self.members.iter().map(depth).max().unwrap_or(0)
     }
 
@@ -138,8 +139,6 @@ impl fmt::Display for ArrayAddress {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     fn read(text: &str) -> Result<Address, AddressError> {
@@ -163,8 +162,8 @@ mod tests {
             assert_eq!(array.to_string(), shown);
             assert_eq!(read(shown).unwrap(), array, "it reads back");
         }
-        assert_eq!(read("./rait5:x").unwrap(), Address::File(PathBuf::from("./rait5:x")));
-        assert!(matches!(read("raits"), Ok(Address::File(_))));
+        assert_eq!(read("./rait5:x").unwrap(), Address::of_directory("./rait5:x"));
+        assert!(matches!(read("raits"), Ok(Address::Store(_))));
     }
 
     #[test]

@@ -8,21 +8,24 @@
 mod array;
 mod error;
 pub mod iscsi;
+pub mod store;
 
 pub use array::ArrayAddress;
 pub use error::AddressError;
+pub use store::StoreAddress;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use iscsi::Target;
+use store::Writer;
 
 /// A device, as named on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A directory: `file:/path`, or a plain path.
-    File(PathBuf),
+    /// A store, which is read at random and whose medium stays where it is: a directory, `file:/path` or a plain path.
+    Store(StoreAddress),
     /// Nothing is kept: `null:`, or `null:rate=50` to take at most that many MB (10^6 bytes) a second.
     Null {
         /// Bytes per second that it takes, if limited.
@@ -174,9 +177,9 @@ fn refuse_url(text: &str) -> Result<(), AddressError> {
 }
 
 /// The whole path of a directory of this host, with symbolic links followed where it is there.
-fn whole(path: &PathBuf) -> PathBuf {
+fn whole(path: &Path) -> PathBuf {
     let whole = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
-    whole.unwrap_or_else(|_| path.clone())
+    whole.unwrap_or_else(|_| path.to_owned())
 }
 
 /// Whether a text can be on a tape's sticker.
@@ -221,7 +224,7 @@ impl Address {
     /// session asks for beside the medium.
     pub fn recorded(&self) -> Self {
         match self {
-            Self::File(path) => Self::File(whole(path)),
+            Self::Store(store) => Self::Store(store.recorded()),
             Self::Tape(tape) => Self::Tape(tape.recorded()),
             Self::Array(array) => Self::Array(array.recorded()),
             Self::Null { .. } | Self::Unknown(_) => self.clone(),
@@ -230,7 +233,42 @@ impl Address {
 
     /// The device that was recorded as this text. What cannot be read is kept as it is.
     pub fn of_record(text: String) -> Self {
-        text.parse().unwrap_or(Self::Unknown(text))
+        Self::read(&text, Writer::Program).unwrap_or(Self::Unknown(text))
+    }
+
+    /// A directory.
+    pub fn of_directory(path: impl Into<PathBuf>) -> Self {
+        Self::Store(path.into().into())
+    }
+
+    /// The store that it is, if it is one.
+    pub fn as_store(&self) -> Option<&StoreAddress> {
+        match self {
+            Self::Store(store) => Some(store),
+            _ => None,
+        }
+    }
+
+    /// The tape that it is by itself, if it is one.
+    pub fn as_tape(&self) -> Option<&TapeAddress> {
+        match self {
+            Self::Tape(tape) => Some(tape),
+            _ => None,
+        }
+    }
+
+    /// The tape that it is by itself, if it is one that is named by its barcode; with that.
+    pub fn as_named_tape(&self) -> Option<(&TapeAddress, &str)> {
+        let tape = self.as_tape()?;
+        Some((tape, tape.tape.as_deref()?))
+    }
+
+    /// The array that it is, if it is one.
+    pub fn as_array(&self) -> Option<&ArrayAddress> {
+        match self {
+            Self::Array(array) => Some(array),
+            _ => None,
+        }
     }
 
     /// Itself, or why it cannot be read.
@@ -258,11 +296,11 @@ impl Address {
         }
     }
 
-    /// Whether it is a directory, or an array of nothing but directories.
-    pub fn is_on_disks(&self) -> bool {
+    /// Whether it is a store, or an array of nothing but stores.
+    pub fn is_on_stores(&self) -> bool {
         match self {
-            Self::File(_) => true,
-            Self::Array(array) => array.members.iter().all(Self::is_on_disks),
+            Self::Store(_) => true,
+            Self::Array(array) => array.members.iter().all(Self::is_on_stores),
             Self::Tape(_) | Self::Null { .. } | Self::Unknown(_) => false,
         }
     }
@@ -272,7 +310,7 @@ impl Address {
         match self {
             Self::Tape(_) => true,
             Self::Array(array) => array.members.iter().all(Self::is_tape),
-            Self::File(_) | Self::Null { .. } | Self::Unknown(_) => false,
+            Self::Store(_) | Self::Null { .. } | Self::Unknown(_) => false,
         }
     }
 
@@ -281,17 +319,23 @@ impl Address {
         match self {
             Self::Tape(tape) => tape.tape.is_none(),
             Self::Array(array) => array.members.iter().all(Self::names_no_medium),
-            Self::File(_) | Self::Null { .. } | Self::Unknown(_) => false,
+            Self::Store(_) | Self::Null { .. } | Self::Unknown(_) => false,
         }
     }
 
-    /// The directories that it is: one, those of an array's members, or none.
-    pub fn directories(&self) -> Vec<PathBuf> {
+    /// The stores that it is: one, those of an array's members, or none.
+    pub fn stores(&self) -> Vec<StoreAddress> {
         match self {
-            Self::File(path) => vec![path.clone()],
-            Self::Array(array) => array.members.iter().flat_map(Self::directories).collect(),
+            Self::Store(store) => vec![store.clone()],
+            Self::Array(array) => array.members.iter().flat_map(Self::stores).collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// The directories among its stores.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        let stores = self.stores();
+        stores.iter().filter_map(StoreAddress::directory).map(Path::to_owned).collect()
     }
 
     /// The tapes that it is: one, those of an array's members, or none.
@@ -308,7 +352,7 @@ impl Address {
         match self {
             Self::Null { .. } => true,
             Self::Array(array) => array.members.iter().all(Self::keeps_nothing),
-            Self::File(_) | Self::Tape(_) | Self::Unknown(_) => false,
+            Self::Store(_) | Self::Tape(_) | Self::Unknown(_) => false,
         }
     }
 }
@@ -320,10 +364,9 @@ impl serde::Serialize for Address {
     }
 }
 
-impl FromStr for Address {
-    type Err = AddressError;
-
-    fn from_str(s: &str) -> Result<Self, AddressError> {
+impl Address {
+    /// Reads a name that somebody wrote.
+    pub(crate) fn read(s: &str, writer: Writer) -> Result<Self, AddressError> {
         refuse_url(s)?;
         let bad = || AddressError::NoDevice(s.to_owned());
         if let Some(options) = s.strip_prefix("null:") {
@@ -343,26 +386,55 @@ impl FromStr for Address {
         if let Some(tape) = TapeAddress::parse(s) {
             return Ok(Self::Tape(tape));
         }
-        if let Some(array) = ArrayAddress::parse(s) {
+        if let Some(array) = ArrayAddress::read(s, writer) {
             return array.map(Self::Array);
         }
-        let path = s.strip_prefix("file:").unwrap_or(s);
+        if let Some(store) = StoreAddress::parse(s, writer) {
+            return Ok(Self::Store(store));
+        }
         // `scheme:` of a device this version does not drive is an error, not a directory of that name.
-        let scheme = path.split_once(':').map(|(scheme, _)| scheme);
+        let scheme = s.split_once(':').map(|(scheme, _)| scheme);
         let looks_like_scheme = scheme.is_some_and(|scheme| {
             !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric())
         });
-        if path.is_empty() || (looks_like_scheme && !s.starts_with("file:")) {
-            return Err(bad());
+        match s.is_empty() || looks_like_scheme {
+            true => Err(bad()),
+            false => Ok(Self::of_directory(s)),
         }
-        Ok(Self::File(PathBuf::from(path)))
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    /// Reads a name as people write them.
+    fn from_str(s: &str) -> Result<Self, AddressError> {
+        Self::read(s, Writer::Person)
+    }
+}
+
+impl From<StoreAddress> for Address {
+    fn from(store: StoreAddress) -> Self {
+        Self::Store(store)
+    }
+}
+
+impl From<TapeAddress> for Address {
+    fn from(tape: TapeAddress) -> Self {
+        Self::Tape(tape)
+    }
+}
+
+impl From<ArrayAddress> for Address {
+    fn from(array: ArrayAddress) -> Self {
+        Self::Array(array)
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Store(store) => write!(f, "{store}"),
             Self::Tape(tape) => write!(f, "{tape}"),
             Self::Array(array) => write!(f, "{array}"),
             Self::Null { rate: None } => f.write_str("null:"),
@@ -385,20 +457,20 @@ mod tests {
         assert!(
             matches!(newer.known(), Err(AddressError::NoDevice(text)) if text.starts_with("s3:"))
         );
-        assert!(!newer.is_on_disks() && !newer.is_sequential() && !newer.keeps_nothing());
+        assert!(!newer.is_on_stores() && !newer.is_sequential() && !newer.keeps_nothing());
         let disk = Address::of_record("/mnt/x".to_owned());
-        assert_eq!(disk, Address::File("/mnt/x".into()));
+        assert_eq!(disk, Address::of_directory("/mnt/x"));
         assert_eq!(disk.known(), Ok(&disk));
-        let on_disks = |text: &str| text.parse::<Address>().unwrap().is_on_disks();
-        assert!(on_disks("/a") && on_disks("rait5:/a,/b,/c"));
+        let on_stores = |text: &str| text.parse::<Address>().unwrap().is_on_stores();
+        assert!(on_stores("/a") && on_stores("rait5:/a,/b,/c"));
         assert!(
-            !on_disks("vtape:/v?tape=A") && !on_disks("rait1:/a,vtape:/v") && !on_disks("null:")
+            !on_stores("vtape:/v?tape=A") && !on_stores("rait1:/a,vtape:/v") && !on_stores("null:")
         );
     }
 
     #[test]
     fn names_read_as_people_write_them() {
-        let file = |p: &str| Address::File(PathBuf::from(p));
+        let file = |p: &str| Address::of_directory(p);
         assert_eq!("file:/a b".parse::<Address>().unwrap(), file("/a b"));
         assert_eq!("/mnt/x".parse::<Address>().unwrap(), file("/mnt/x"));
         assert_eq!("./a:b".parse::<Address>().unwrap(), file("./a:b"));

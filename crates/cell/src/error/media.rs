@@ -24,8 +24,8 @@ pub enum MediumRefusal {
     #[error("medium {} is not known", .0.short())]
     UnknownId(MediumId),
     /// No medium was made in a directory yet.
-    #[error("the directory {} is blank: no medium is in it yet", .0.display())]
-    BlankDirectory(PathBuf),
+    #[error("the directory {0} is blank: no medium is in it yet")]
+    BlankDirectory(String),
     /// A name is that of several media.
     #[error("'{name}' names {} media: {}", media.len(), media.join(", "))]
     MediumAmbiguous {
@@ -162,13 +162,13 @@ pub enum MediumRefusal {
     #[error(
         "nothing is mounted at {}, which is a mount point by /etc/fstab or a mount unit, so no medium is made in {}",
         point.display(),
-        place.display()
+        place
     )]
     PlaceNotMounted {
         /// The mount point.
         point: PathBuf,
         /// The directory.
-        place: PathBuf,
+        place: String,
     },
     /// A medium of a pool was to be made in passing.
     #[error(

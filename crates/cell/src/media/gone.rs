@@ -107,7 +107,7 @@ impl Cell {
 
     /// What a medium of another cell lacks that is at hand on disk. Where it is away, that is for its cell to watch over.
     pub(crate) fn gone_of_others(&self, medium: &Medium) -> Result<Option<Gone>> {
-        let is_on_disk = medium.device.is_on_disks();
+        let is_on_disk = medium.device.is_on_stores();
         let Some(there) = look(&*self.devices, medium).there.filter(|_| is_on_disk) else {
             return Ok(None);
         };

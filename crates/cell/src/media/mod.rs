@@ -19,9 +19,7 @@ pub(crate) mod unreadable;
 pub(crate) mod whereabouts;
 pub(crate) mod write_protected;
 
-use std::path::Path;
-
-use capstan_address::{Address, TapeAddress};
+use capstan_address::{Address, StoreAddress, TapeAddress};
 use capstan_engine::message::shell_word;
 use capstan_engine::problem::{Explain, Problem};
 use capstan_format::id::MediumId;
@@ -159,7 +157,7 @@ fn kind_of(medium: &Medium) -> String {
 /// What a medium on a device is called if nobody says: as its directory, or as its tape's sticker says.
 pub(crate) fn label_of(address: &Address) -> String {
     let label = match address {
-        Address::File(path) => path.file_name().map(|n| n.to_string_lossy().into_owned()),
+        Address::Store(store) => store.last_part(),
         Address::Tape(tape) => tape.tape.clone(),
         Address::Array(array) => array.members.first().map(label_of),
         Address::Null { .. } => Some("null".to_owned()),
@@ -202,8 +200,8 @@ fn label_for(media: &[Medium], id: MediumId, own: &str) -> String {
 /// Looks whether a medium is where it was last seen.
 fn look(devices: &dyn DeviceHost, medium: &Medium) -> AtHand {
     let mut found = AtHand::default();
-    let path = match &medium.device {
-        Address::File(path) => path,
+    let store = match &medium.device {
+        Address::Store(store) => store,
         address @ Address::Array(_) => return look_at_array(devices, medium, address, found),
         // Nobody loads a tape to look at it.
         address @ Address::Tape(tape) => {
@@ -233,7 +231,7 @@ fn look(devices: &dyn DeviceHost, medium: &Medium) -> AtHand {
                 )
             });
             found.header = Some(there.header().clone());
-            (found.free_bytes, found.used_bytes) = free_and_used(devices, path).unzip();
+            (found.free_bytes, found.used_bytes) = free_and_used(devices, store).unzip();
             found.there = Some(there);
         }
         Err(capstan_medium::DeviceError::Io { source, .. }) => found.absent = Some(plain(&source)),
@@ -269,8 +267,8 @@ fn look_at_array(
             found.lost = there.problems();
             found.header = Some(there.header().clone());
             // The fullest member is full first.
-            let directories = address.directories();
-            let spaces = directories.iter().filter_map(|path| free_and_used(devices, path));
+            let stores = address.stores();
+            let spaces = stores.iter().filter_map(|store| free_and_used(devices, store));
             (found.free_bytes, found.used_bytes) = spaces.min().unzip();
             found.there = Some(there);
         }
@@ -318,11 +316,11 @@ pub(crate) fn lacking_tapes(
             let broken = lost > array.layout.parity();
             (lacking.first().filter(|_| broken).map(|first| first.as_str().into()), lacking)
         }
-        Address::File(path) if !path.exists() => {
+        Address::Store(store) if !devices.is_there(store) => {
             let why = format!("{address} is not there");
             (Some(why.clone().into()), vec![why])
         }
-        Address::File(_) | Address::Null { .. } => (None, Vec::new()),
+        Address::Store(_) | Address::Null { .. } => (None, Vec::new()),
         Address::Unknown(_) => {
             let why = address.known().err().map(|e| e.problem());
             let lacking = why.iter().map(ToString::to_string).collect();
@@ -331,9 +329,9 @@ pub(crate) fn lacking_tapes(
     }
 }
 
-/// Bytes free and bytes used on the file system of a directory.
-fn free_and_used(devices: &dyn DeviceHost, path: &Path) -> Option<(u64, u64)> {
-    devices.space(path).map(|space| (space.free, space.used))
+/// Bytes free and bytes used where a store lies.
+fn free_and_used(devices: &dyn DeviceHost, store: &StoreAddress) -> Option<(u64, u64)> {
+    devices.space(store).map(|space| (space.free, space.used))
 }
 
 /// Bytes, as sentences have them.

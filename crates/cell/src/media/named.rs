@@ -3,14 +3,13 @@
 //! A text that names different media in these ways is refused: which one is erased is not left to chance.
 
 use std::io::ErrorKind;
-use std::path::Path;
 
-use capstan_address::{Address, TapeAddress};
+use capstan_address::{Address, StoreAddress, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_idb::{ID_DIGITS_LEAST, Medium};
 use capstan_medium::DeviceError;
 use capstan_medium::host::DeviceHost;
-use capstan_medium::host::directories::InDirectory;
+use capstan_medium::host::stores::InStore;
 
 use crate::Cell;
 use crate::error::{CellError, MediumRefusal, Result, chain};
@@ -24,8 +23,8 @@ impl Cell {
         }
         let unknown = || CellError::from(MediumRefusal::UnknownMedium { name: text.to_owned() });
         let address: Address = text.parse().map_err(|_| unknown())?;
-        let path = match &address {
-            Address::File(path) if path.exists() => path,
+        let store = match &address {
+            Address::Store(store) if self.devices.is_there(store) => store,
             Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) => {
                 let (media, changed) = (self.idb.media()?, self.idb.changed_media()?);
                 let known =
@@ -40,9 +39,9 @@ impl Cell {
             _ => return Err(unknown()),
         };
         let there = self.devices.medium(&address);
-        let is_blank = || matches!(self.devices.look_in(path), Ok(InDirectory::Nothing));
+        let is_blank = || matches!(self.devices.look_in(store), Ok(InStore::Nothing));
         if matches!(there, Err(DeviceError::NoMedium(_))) && is_blank() {
-            return Err(MediumRefusal::BlankDirectory(path.clone()).into());
+            return Err(MediumRefusal::BlankDirectory(store.shown()).into());
         }
         let id = there?.header().medium;
         let known = self.idb.medium(id)?.ok_or_else(unknown)?;
@@ -54,8 +53,8 @@ impl Cell {
     /// The medium of that label, or whose id begins so, if the database knows it. Refused where several are called so, or the
     /// directory of that name has another one.
     pub(crate) fn known_medium(&self, text: &str) -> Result<Option<Medium>> {
-        let path = match text.parse() {
-            Ok(Address::File(path)) => Some(path),
+        let store = match text.parse() {
+            Ok(Address::Store(store)) => Some(store),
             // These are written in no other way, whatever the label of a medium from elsewhere is.
             Ok(_) => return Ok(None),
             // A label may have a colon.
@@ -74,7 +73,7 @@ impl Cell {
         if called.is_empty() {
             return Ok(None);
         }
-        let other = path.and_then(|path| other_in(&*self.devices, &path, &called, &media));
+        let other = store.and_then(|store| other_in(&*self.devices, &store, &called, &media));
         match (called.as_slice(), other) {
             ([one], None) => Ok(Some((*one).clone())),
             (called, other) => Err(ambiguous(text, called, other)),
@@ -100,14 +99,14 @@ fn rank_of(medium: &Medium, tape: &TapeAddress, changed: &[MediumId]) -> Option<
     }
 }
 
-/// What is in a directory, or was and should be, if that is none of these media.
+/// What is in a store, or was and should be, if that is none of these media.
 fn other_in(
     devices: &dyn DeviceHost,
-    path: &Path,
+    store: &StoreAddress,
     called: &[&Medium],
     media: &[Medium],
 ) -> Option<String> {
-    match devices.medium(&Address::File(path.to_owned())) {
+    match devices.medium(&store.clone().into()) {
         Ok(there) => {
             let (id, label) = (there.header().medium, &there.header().label);
             match media.iter().find(|m| m.id == id) {
@@ -117,9 +116,9 @@ fn other_in(
             }
         }
         Err(e) => {
-            let place = devices.whole(path);
+            let place = devices.whole(store);
             let was_here =
-                |m: &&Medium| m.device.directories().iter().any(|p| devices.whole(p) == place);
+                |m: &&Medium| m.device.stores().iter().any(|s| devices.whole(s) == place);
             let here: Vec<&Medium> = media.iter().filter(was_here).collect();
             match here.last() {
                 _ if here.iter().any(|m| called.iter().any(|c| c.id == m.id)) => None,

@@ -1,6 +1,6 @@
 //! Tapes that are out of the house: a single one with its medium, those of an array each by itself.
 
-use capstan_address::{Address, LibraryName, TapeAddress};
+use capstan_address::{Address, LibraryName, StoreAddress, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_idb::{Idb, Management, Medium};
 use capstan_medium::host::placed::Placed;
@@ -110,34 +110,41 @@ impl Cell {
     }
 }
 
+/// What is where it was last seen.
+#[derive(Clone, Copy)]
+pub(crate) struct Here<'a> {
+    pub tape: &'a dyn Fn(&TapeAddress) -> bool,
+    pub store: &'a dyn Fn(&StoreAddress) -> bool,
+}
+
 /// Whether it is enough to read a medium that somebody brings the tapes back that were taken away on record: the others that it needs
 /// are here.
-pub(crate) fn is_on_purpose(
-    medium: &Medium,
-    management: &Management,
-    is_here: &dyn Fn(&TapeAddress) -> bool,
-) -> bool {
+pub(crate) fn is_on_purpose(medium: &Medium, management: &Management, here: Here<'_>) -> bool {
     if management.tapes_out.is_empty() {
         return management.exported_us.is_some();
     }
-    let is_to_be_had =
-        |tape: &TapeAddress| management.tape_exported(&tape_name(tape)).is_some() || is_here(tape);
-    to_come(&medium.device, &is_to_be_had, &|_| false, &|_| 0).is_none()
+    let is_to_be_had = |tape: &TapeAddress| {
+        management.tape_exported(&tape_name(tape)).is_some() || (here.tape)(tape)
+    };
+    let to_be_had = Here { tape: &is_to_be_had, ..here };
+    to_come(&medium.device, to_be_had, &|_| false, &|_| 0).is_none()
 }
 
 /// The tapes of an array that nobody took away on record, and without which what `is_incomplete` lacks cannot be read.
 pub(crate) fn vanished(
     medium: &Medium,
     management: &Management,
-    is_here: &dyn Fn(&TapeAddress) -> bool,
+    here: Here<'_>,
     is_incomplete: &dyn Fn(&TapeAddress) -> bool,
 ) -> Vec<TapeAddress> {
     if management.exported_us.is_some() && management.tapes_out.is_empty() {
         return Vec::new();
     }
-    let is_to_be_had =
-        |tape: &TapeAddress| management.tape_exported(&tape_name(tape)).is_some() || is_here(tape);
-    tapes_to_come(&medium.device, &is_to_be_had, is_incomplete, &|_| 0)
+    let is_to_be_had = |tape: &TapeAddress| {
+        management.tape_exported(&tape_name(tape)).is_some() || (here.tape)(tape)
+    };
+    let to_be_had = Here { tape: &is_to_be_had, ..here };
+    tapes_to_come(&medium.device, to_be_had, is_incomplete, &|_| 0)
 }
 
 /// The tapes that have to come so that a medium can be read, as few as may be; of several that would do, those whose `rank` is least.
@@ -145,29 +152,29 @@ pub(crate) fn vanished(
 /// help.
 pub(crate) fn tapes_to_come(
     address: &Address,
-    is_here: &dyn Fn(&TapeAddress) -> bool,
+    here: Here<'_>,
     is_incomplete: &dyn Fn(&TapeAddress) -> bool,
     rank: &dyn Fn(&TapeAddress) -> u8,
 ) -> Vec<TapeAddress> {
-    to_come(address, is_here, is_incomplete, rank).unwrap_or_default()
+    to_come(address, here, is_incomplete, rank).unwrap_or_default()
 }
 
 /// The same; nothing where it can be read as it is, and an empty list where no tape that is known helps.
 fn to_come(
     address: &Address,
-    is_here: &dyn Fn(&TapeAddress) -> bool,
+    here: Here<'_>,
     is_incomplete: &dyn Fn(&TapeAddress) -> bool,
     rank: &dyn Fn(&TapeAddress) -> u8,
 ) -> Option<Vec<TapeAddress>> {
     match address {
         Address::Tape(tape) if is_incomplete(tape) => Some(Vec::new()),
-        Address::Tape(tape) if is_here(tape) => None,
+        Address::Tape(tape) if (here.tape)(tape) => None,
         Address::Tape(tape) => Some(tape.tape.iter().map(|_| tape.clone()).collect()),
-        Address::File(path) => (!path.exists()).then(Vec::new),
+        Address::Store(store) => (!(here.store)(store)).then(Vec::new),
         Address::Null { .. } => None,
         Address::Unknown(_) => Some(Vec::new()),
         Address::Array(array) => {
-            let of = |member| to_come(member, is_here, is_incomplete, rank);
+            let of = |member| to_come(member, here, is_incomplete, rank);
             let lacking = array.members.iter().filter_map(of);
             let mut lacking: Vec<Vec<TapeAddress>> = lacking.collect();
             let few = lacking.len().saturating_sub(array.layout.parity());
@@ -277,7 +284,8 @@ mod tests {
         let is_incomplete = |tape: &TapeAddress| {
             tape.tape.as_deref().is_some_and(|barcode| *barcode != barcode.to_uppercase())
         };
-        let tapes = tapes_to_come(&array.parse().unwrap(), &is_here, &is_incomplete, &rank);
+        let here = Here { tape: &is_here, store: &|_| false };
+        let tapes = tapes_to_come(&array.parse().unwrap(), here, &is_incomplete, &rank);
         tapes.into_iter().filter_map(|tape| tape.tape).collect::<Vec<_>>().join(" ")
     }
 
@@ -331,13 +339,20 @@ mod tests {
             ..Management::default()
         };
         let nowhere = |_: &TapeAddress| false;
+        fn here(tape: &dyn Fn(&TapeAddress) -> bool) -> Here<'_> {
+            Here { tape, store: &|_| false }
+        }
         let striped = medium("rait0:vtape:/v?tape=A,vtape:/v?tape=B");
-        assert!(!is_on_purpose(&striped, &of(vec![out("A")]), &nowhere));
-        assert!(is_on_purpose(&striped, &of(vec![out("A")]), &|t| t.tape.as_deref() == Some("B")));
-        assert!(is_on_purpose(&striped, &of(vec![out("A"), out("B")]), &nowhere));
-        assert!(is_on_purpose(&striped, &of(Vec::new()), &nowhere), "it left as a whole");
-        assert!(!is_on_purpose(&striped, &Management::default(), &nowhere));
+        assert!(!is_on_purpose(&striped, &of(vec![out("A")]), here(&nowhere)));
+        assert!(is_on_purpose(
+            &striped,
+            &of(vec![out("A")]),
+            here(&|t| t.tape.as_deref() == Some("B"))
+        ));
+        assert!(is_on_purpose(&striped, &of(vec![out("A"), out("B")]), here(&nowhere)));
+        assert!(is_on_purpose(&striped, &of(Vec::new()), here(&nowhere)), "it left as a whole");
+        assert!(!is_on_purpose(&striped, &Management::default(), here(&nowhere)));
         let mirrored = medium("rait1:vtape:/v?tape=A,vtape:/v?tape=B");
-        assert!(is_on_purpose(&mirrored, &of(vec![out("A")]), &nowhere));
+        assert!(is_on_purpose(&mirrored, &of(vec![out("A")]), here(&nowhere)));
     }
 }

@@ -386,13 +386,11 @@ fn would_be_open(whose: &str, device: &dyn std::fmt::Display) -> CellError {
 /// A device by the name that is recorded: its whole path.
 fn whole(devices: &dyn DeviceHost, address: &Address) -> Result<Address> {
     Ok(match address {
-        Address::File(path) => {
-            let place = devices.resolve(path);
-            Address::File(place.map_err(CellError::io("resolve", path.display()))?)
+        Address::Store(store) => {
+            let place = devices.resolve(store);
+            place.map_err(CellError::io("resolve", store.shown()))?.into()
         }
-        Address::Tape(tape) => Address::Tape(tape.recorded()),
-        Address::Array(array) => Address::Array(array.recorded()),
-        Address::Null { .. } | Address::Unknown(_) => address.clone(),
+        other => other.recorded(),
     })
 }
 

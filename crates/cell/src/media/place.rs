@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
-use capstan_address::{Address, TapeAddress};
+use capstan_address::{Address, StoreAddress, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_medium::DeviceError;
 use capstan_medium::host::DeviceHost;
-use capstan_medium::host::directories::InDirectory;
+use capstan_medium::host::stores::InStore;
 use capstan_mounts::MountTables;
 
 use super::{is_place_here, shown};
@@ -58,9 +58,9 @@ impl Cell {
             None if new_medium => None,
             None => {
                 let places: Vec<_> =
-                    address.directories().iter().map(|p| self.devices.whole(p)).collect();
+                    address.stores().iter().map(|s| self.devices.whole(s)).collect();
                 let was_here = |row: &Medium| {
-                    row.device.directories().iter().any(|p| places.contains(&self.devices.whole(p)))
+                    row.device.stores().iter().any(|s| places.contains(&self.devices.whole(s)))
                 };
                 let mut here = self.idb.media()?;
                 here.retain(|row| is_place_here(&self.idb, row) && was_here(row));
@@ -81,17 +81,17 @@ impl Cell {
             .filter(|medium| Some(medium.id) != but)
             .map(|medium| (medium, &medium.device))
             .collect();
-        for path in address.directories() {
-            let place = self.devices.whole(&path);
+        for store in address.stores() {
+            let place = self.devices.whole(&store);
             let was_here =
-                |of: &Address| of.directories().iter().any(|p| self.devices.whole(p) == place);
+                |of: &Address| of.stores().iter().any(|s| self.devices.whole(s) == place);
             let mut here: Vec<_> = known.iter().filter(|(_, of)| was_here(of)).collect();
             here.retain(|(medium, _)| is_place_here(&self.idb, medium));
             here.sort_by_key(|(medium, _)| medium.created_us);
             if let Some((medium, _)) = here.last() {
-                return Err(taken(medium, &place.display().to_string()));
+                return Err(taken(medium, &place.shown()));
             }
-            if let Some(point) = self.devices.empty_mount_point(&path) {
+            if let Some(point) = self.devices.empty_mount_point(&store) {
                 return Err(not_mounted(&place, &point));
             }
         }
@@ -141,14 +141,14 @@ fn taken(medium: &Medium, place: &str) -> CellError {
     .into()
 }
 
-fn not_mounted(place: &Path, point: &Path) -> CellError {
-    MediumRefusal::PlaceNotMounted { point: point.to_owned(), place: place.to_owned() }.into()
+fn not_mounted(place: &StoreAddress, point: &Path) -> CellError {
+    MediumRefusal::PlaceNotMounted { point: point.to_owned(), place: place.shown() }.into()
 }
 
 /// Whether nothing is at a device, so that a medium would be made there.
 fn is_bare(devices: &dyn DeviceHost, address: &Address) -> bool {
     match address {
-        Address::File(_) => match devices.medium(address) {
+        Address::Store(_) => match devices.medium(address) {
             Ok(_) => false,
             Err(DeviceError::Io { source, .. }) => source.kind() == std::io::ErrorKind::NotFound,
             Err(e) => matches!(e, DeviceError::NoMedium(_)),
@@ -160,14 +160,14 @@ fn is_bare(devices: &dyn DeviceHost, address: &Address) -> bool {
         Address::Tape(_) | Address::Null { .. } | Address::Unknown(_) => false,
         // An array is made where all of its members are; one that is there does without those that are not.
         Address::Array(_) => {
-            let directories = address.directories();
+            let stores = address.stores();
             address.tapes().is_empty()
-                && !directories.is_empty()
-                && directories.iter().all(|path| is_bare_directory(devices, path))
+                && !stores.is_empty()
+                && stores.iter().all(|store| is_bare_store(devices, store))
         }
     }
 }
 
-fn is_bare_directory(devices: &dyn DeviceHost, path: &Path) -> bool {
-    matches!(devices.look_in(path), Ok(InDirectory::Nothing))
+fn is_bare_store(devices: &dyn DeviceHost, store: &StoreAddress) -> bool {
+    matches!(devices.look_in(store), Ok(InStore::Nothing))
 }

@@ -14,6 +14,7 @@ use capstan_medium::host::operator::Asked;
 
 use crate::Cell;
 use crate::error::Result;
+use crate::media::out::Here;
 use crate::media::{lacking_tapes, recorded, tape_exported, tape_name, tapes_to_come};
 use crate::reading::replicas::sides::{OnTapes, Side, fewest};
 use crate::reading::version::VersionView;
@@ -291,7 +292,11 @@ impl Cell {
         let management = self.idb.management(medium)?;
         let rank =
             |tape: &TapeAddress| u8::from(management.tape_exported(&tape_name(tape)).is_none());
-        Ok(tapes_to_come(&address, &|tape| self.is_tape_here(tape), &is_incomplete, &rank))
+        let here = Here {
+            tape: &|tape| self.is_tape_here(tape),
+            store: &|store| self.devices.is_there(store),
+        };
+        Ok(tapes_to_come(&address, here, &is_incomplete, &rank))
     }
 
     /// The tapes of an array that are known to lack something that was written to it, each with the first segment that it may lack.

@@ -15,7 +15,7 @@ use crate::Cell;
 use crate::error::Result;
 use crate::media::changed::ways::ways;
 use crate::media::gone::Gone;
-use crate::media::out::{is_on_purpose, vanished};
+use crate::media::out::{Here, is_on_purpose, vanished};
 use crate::media::{Libraries, other_host, shown, tape_away, tape_name};
 use crate::versions::damaged::Unsound;
 
@@ -168,8 +168,11 @@ impl Cell {
         let mut gone = Vec::new();
         for medium in self.idb.media()? {
             let management = self.idb.management(medium.id)?;
-            let is_here = |tape: &TapeAddress| self.is_tape_here(tape);
-            let is_on_purpose = is_on_purpose(&medium, &management, &is_here);
+            let here = Here {
+                tape: &|tape| self.is_tape_here(tape),
+                store: &|store| self.devices.is_there(store),
+            };
+            let is_on_purpose = is_on_purpose(&medium, &management, here);
             if management.retired_us.is_some() {
                 continue;
             }
@@ -255,9 +258,12 @@ impl Cell {
         let lacking = self.incomplete_tapes(medium.id)?;
         let Some(since) = lacking.iter().map(|(_, since)| *since).min() else { return Ok(None) };
         let is_incomplete = |tape: &TapeAddress| lacking.iter().any(|(of, _)| of == tape);
-        let is_here = |tape: &TapeAddress| self.is_tape_here(tape);
+        let here = Here {
+            tape: &|tape| self.is_tape_here(tape),
+            store: &|store| self.devices.is_there(store),
+        };
         let names: Vec<String> =
-            vanished(medium, management, &is_here, &is_incomplete).iter().map(tape_name).collect();
+            vanished(medium, management, here, &is_incomplete).iter().map(tape_name).collect();
         if names.is_empty() || other_host(&self.idb, medium).is_some() {
             return Ok(None);
         }

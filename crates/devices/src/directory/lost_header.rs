@@ -8,7 +8,7 @@ use capstan_format::block::{BLOCK_SIZE_MAX, BlockKind};
 use capstan_format::record::{MediumHeader, decode_record};
 use capstan_medium::error::io_error;
 use capstan_medium::header::{header_block, header_in_segment, segments};
-use capstan_medium::host::directories::LostHeader;
+use capstan_medium::host::stores::LostHeader;
 use capstan_medium::names::{HEADER_NAME, HEADER_TEMPORARY};
 use capstan_medium::storage::Storage;
 use capstan_medium::{DeviceError, OpenMedium};

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use capstan_address::{AddressError, StoreAddress};
 use capstan_engine::buffer::Buffer;
 use capstan_engine::durable;
 use capstan_format::block::BLOCK_ALIGN;
@@ -19,7 +20,7 @@ use capstan_format::record::MediumHeader;
 use capstan_medium::error::io_error;
 use capstan_medium::header::{header_block, segments};
 use capstan_medium::held::is_lock_name;
-use capstan_medium::host::directories::InDirectory;
+use capstan_medium::host::stores::InStore;
 use capstan_medium::medium::member_alone;
 use capstan_medium::names::{
     GONE_SUFFIX, HEADER_NAME, HEADER_TEMPORARY, PART_SUFFIX, SUFFIX, segment_name, segment_number,
@@ -42,6 +43,11 @@ pub use storage::RealStorage;
 
 /// Name of the file that is there from before the header of an array's member until all of the member is written.
 pub(crate) const UNFINISHED: &str = "rebuild.unfinished";
+
+/// The directory that a store is.
+pub(crate) fn directory_of(store: &StoreAddress) -> Result<&Path, DeviceError> {
+    store.directory().ok_or_else(|| AddressError::NoDevice(store.to_string()).into())
+}
 
 /// Opens the medium in a directory.
 pub fn open(path: &Path) -> Result<OpenMedium, DeviceError> {
@@ -70,19 +76,19 @@ pub fn header_in(path: &Path) -> Result<MediumHeader, DeviceError> {
 }
 
 /// Looks into a directory that a medium may be made in. One that is not there has nothing.
-pub fn look_in(path: &Path) -> Result<InDirectory, DeviceError> {
+pub fn look_in(path: &Path) -> Result<InStore, DeviceError> {
     let failed = || io_error("list", &path.display().to_string());
     let names = match std::fs::read_dir(path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(InDirectory::Nothing),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(InStore::Nothing),
         names => names.map_err(failed())?,
     };
-    let mut found = InDirectory::Nothing;
+    let mut found = InStore::Nothing;
     for name in names {
         let name = name.map_err(failed())?.file_name();
         if name == HEADER_NAME {
-            found = InDirectory::HeaderOnly;
+            found = InStore::HeaderOnly;
         } else if name != HEADER_TEMPORARY && name != "lost+found" {
-            return Ok(InDirectory::More);
+            return Ok(InStore::More);
         }
     }
     Ok(found)

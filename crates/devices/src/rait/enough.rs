@@ -2,7 +2,7 @@
 
 use capstan_address::{Address, ArrayAddress, TapeAddress};
 use capstan_medium::host::operator::Refused;
-use capstan_medium::host::{Arrays, DeviceHost, Tapes};
+use capstan_medium::host::{Arrays, DeviceHost, Stores, Tapes};
 
 use crate::drives::Tape;
 use crate::host::LocalDevices;
@@ -52,7 +52,7 @@ fn is_enough(host: &LocalDevices, array: &ArrayAddress) -> bool {
         Address::Tape(tape) if tape.tape.is_none() => !host.is_by_hand(tape).unwrap_or(false),
         Address::Tape(tape) => is_absent(host, tape) || host.is_incomplete(tape),
         Address::Array(inner) => !is_enough(host, inner),
-        Address::File(path) => !path.exists(),
+        Address::Store(store) => !host.is_there(store),
         Address::Null { .. } | Address::Unknown(_) => true,
     };
     array.members.iter().filter(lacks).count() <= array.layout.parity()

@@ -2,19 +2,19 @@
 //! no member has more than that, the others can be made as they would have been.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
-use capstan_address::{Address, ArrayAddress, TapeAddress};
+use capstan_address::{Address, ArrayAddress, StoreAddress, TapeAddress};
 use capstan_format::record::MediumHeader;
 use capstan_medium::DeviceError;
 use capstan_medium::error::io_error;
+use capstan_medium::host::Stores;
 use capstan_medium::host::arrays::{HalfMade, NewId};
-use capstan_medium::host::directories::InDirectory;
+use capstan_medium::host::stores::InStore;
 
 use super::drives;
 use super::make::{Claims, claims, make_one};
 use crate::host::LocalDevices;
-use crate::{directory, tape};
+use crate::tape;
 
 /// An array of which some members are still to be made.
 pub struct Half {
@@ -66,10 +66,10 @@ pub fn member_without_data(host: &LocalDevices, tape: &TapeAddress) -> Option<Me
 
 fn look_at(host: &LocalDevices, address: &Address) -> Option<Found> {
     match address {
-        Address::File(path) => match directory::look_in(path).ok()? {
-            InDirectory::Nothing => Some(Found::Blank),
-            InDirectory::HeaderOnly => directory::header_in(path).ok().map(Found::Made),
-            InDirectory::More => None,
+        Address::Store(store) => match host.look_in(store).ok()? {
+            InStore::Nothing => Some(Found::Blank),
+            InStore::HeaderOnly => host.header_in(store).ok().map(Found::Made),
+            InStore::More => None,
         },
         Address::Tape(of) => {
             let of = host.named(of).ok()?;
@@ -128,8 +128,8 @@ impl HalfMade for Half {
         self.plan.blank()
     }
 
-    fn blank_directories(&self) -> Vec<PathBuf> {
-        self.blank().into_iter().flat_map(Address::directories).collect()
+    fn blank_stores(&self) -> Vec<StoreAddress> {
+        self.blank().into_iter().flat_map(Address::stores).collect()
     }
 
     fn make(&self, new_id: NewId<'_>) -> Result<(), DeviceError> {

@@ -10,9 +10,9 @@ use capstan_format::record::MediumHeader;
 use capstan_medium::DeviceError;
 use capstan_medium::error::io_error;
 use capstan_medium::host::arrays::NewId;
-use capstan_medium::host::directories::InDirectory;
+use capstan_medium::host::stores::InStore;
 
-use crate::directory::{FileDevice, look_in};
+use crate::directory::{FileDevice, directory_of, look_in};
 use crate::host::LocalDevices;
 use crate::tape::Claim;
 
@@ -29,7 +29,7 @@ pub(crate) fn is_blank(host: &LocalDevices, members: &[Address]) -> Result<bool,
     }
     let directories: Vec<PathBuf> = members.iter().flat_map(Address::directories).collect();
     for path in &directories {
-        if look_in(path)? != InDirectory::Nothing {
+        if look_in(path)? != InStore::Nothing {
             return Ok(false);
         }
     }
@@ -112,7 +112,9 @@ pub(super) fn make_one(
     new_id: NewId<'_>,
 ) -> Result<(), DeviceError> {
     match member {
-        Address::File(path) => FileDevice::open_member(path, || Ok(header.clone()), None).map(drop),
+        Address::Store(store) => {
+            FileDevice::open_member(directory_of(store)?, || Ok(header.clone()), None).map(drop)
+        }
         Address::Tape(tape) => match tapes.get(tape) {
             Some(claim) => claim.make(header),
             None => Err(DeviceError::WhichTape(tape.to_string())),

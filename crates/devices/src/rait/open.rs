@@ -21,7 +21,7 @@ use super::drives::Drives;
 use super::enough::wait_for_enough;
 use super::storage::{RaitStorage, StoredMember};
 use super::unfinished;
-use crate::directory::{FileDevice, RealStorage, lock_header};
+use crate::directory::{FileDevice, RealStorage, directory_of, lock_header};
 use crate::host::LocalDevices;
 
 /// An array that was opened.
@@ -195,7 +195,8 @@ fn open_member(
         e => e,
     };
     match address {
-        Address::File(path) => {
+        Address::Store(store) => {
+            let path = directory_of(store)?;
             let at = path.display().to_string();
             if unfinished::is_in(path) {
                 let problem = Problem::new("it was not written to its end");
@@ -204,7 +205,7 @@ fn open_member(
             }
             let storage = Arc::new(RealStorage::open(path).map_err(io_error("open", &at))?);
             let medium = OpenMedium::member_on(storage, &at).map_err(not_alone)?;
-            Ok(member(medium, vec![path.clone()]))
+            Ok(member(medium, vec![path.to_owned()]))
         }
         Address::Tape(tape) => {
             let tape = host.named(tape)?;

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use capstan_address::Address;
+use capstan_address::{Address, StoreAddress};
 use capstan_format::id::MediumId;
 use capstan_medium::DeviceError;
 use capstan_medium::error::io_error;
@@ -26,10 +26,7 @@ pub(super) struct Mark {
 impl Mark {
     /// The mark of the member of an array at a place, which is to be written there.
     pub fn new(array: MediumId, place: usize, onto: &Address) -> Self {
-        let directory = match onto {
-            Address::File(path) => Some(path.clone()),
-            _ => None,
-        };
+        let directory = onto.as_store().and_then(StoreAddress::directory).map(Path::to_owned);
         Self { directory, text: format!("{array} {}\n", place + 1) }
     }
 
@@ -117,7 +114,7 @@ mod tests {
     fn only_the_same_member_is_cleared_and_only_what_is_ours() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_path_buf();
-        let onto = Address::File(path.clone());
+        let onto = Address::of_directory(path.clone());
         let mark = |array, place| Mark::new(MediumId([array; 16]), place, &onto);
         let names = || {
             let names = fs::read_dir(&path).unwrap().map(|e| e.unwrap().file_name());

@@ -15,7 +15,7 @@ use super::device::RaitDevice;
 use super::drives;
 use super::make::{is_blank_place, make};
 use super::open::{Opened, Whose, look, open_for};
-use crate::directory::FileDevice;
+use crate::directory::{FileDevice, directory_of};
 use crate::host::LocalDevices;
 use crate::null::NullDevice;
 use crate::tape::TapeDevice;
@@ -194,8 +194,8 @@ fn fit_member_device(
     known: &dyn KnownMembers,
 ) -> Result<Box<dyn Device>, DeviceError> {
     match address {
-        Address::File(path) => {
-            let device = FileDevice::open_member(path, nobody, None)?;
+        Address::Store(store) => {
+            let device = FileDevice::open_member(directory_of(store)?, nobody, None)?;
             locks.extend(device.locks()?);
             Ok(Box::new(device))
         }

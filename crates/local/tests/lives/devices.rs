@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use capstan_address::{Address, ArrayAddress, LibraryName, SpoolPlan, TapeAddress};
+use capstan_address::{Address, ArrayAddress, LibraryName, SpoolPlan, StoreAddress, TapeAddress};
 use capstan_devices::directory::FileDevice;
 use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_devices::host::LocalDevices;
@@ -16,16 +16,16 @@ use capstan_format::keys::Key32;
 use capstan_format::record::MediumHeader;
 use capstan_medium::error::io_error;
 use capstan_medium::host::arrays::{HalfMade, NewId};
-use capstan_medium::host::directories::{IdbBackup, InDirectory, LostHeader, Space};
 use capstan_medium::host::ledger::{DriveFault, Exported, Keep, Recorded};
 use capstan_medium::host::media::NewHeader;
 use capstan_medium::host::operator::OperatorRequests;
 use capstan_medium::host::queue::Queue;
 use capstan_medium::host::shared::Common;
+use capstan_medium::host::stores::{IdbBackup, InStore, LostHeader, Space};
 use capstan_medium::host::tapes::Trial;
 use capstan_medium::host::waits::Waits;
 use capstan_medium::host::{
-    Arrays, DeviceHost, Directories, KnownMembers, Media, OpenArray, Tapes, Unjudged, Wanted,
+    Arrays, DeviceHost, KnownMembers, Media, OpenArray, Stores, Tapes, Unjudged, Wanted,
 };
 use capstan_medium::names::HEADER_NAME;
 use capstan_medium::storage::Storage;
@@ -72,14 +72,14 @@ impl InMemory {
 impl Media for InMemory {
     fn medium(&self, address: &Address) -> Result<OpenMedium, DeviceError> {
         match address {
-            Address::File(path) => self.open(path),
+            Address::Store(store) => self.open(store.place()),
             other => self.host.medium(other),
         }
     }
 
     fn known(&self, address: &Address, wanted: Wanted) -> Result<OpenMedium, DeviceError> {
         match address {
-            Address::File(path) => self.open(path),
+            Address::Store(store) => self.open(store.place()),
             other => self.host.known(other, wanted),
         }
     }
@@ -90,14 +90,14 @@ impl Media for InMemory {
 
     fn held(&self, address: &Address) -> Result<HeldMedium, DeviceError> {
         match address {
-            Address::File(path) => Ok(HeldMedium::new(self.open(path)?, Vec::new())),
+            Address::Store(store) => Ok(HeldMedium::new(self.open(store.place())?, Vec::new())),
             other => self.host.held(other),
         }
     }
 
     fn is_blank(&self, address: &Address) -> Result<bool, DeviceError> {
         match address {
-            Address::File(path) => Ok(self.look_in(path)? == InDirectory::Nothing),
+            Address::Store(store) => Ok(self.look_in(store)? == InStore::Nothing),
             other => self.host.is_blank(other),
         }
     }
@@ -117,16 +117,16 @@ impl Media for InMemory {
         block_size: Option<u32>,
         known: &dyn KnownMembers,
     ) -> Result<Unjudged, DeviceError> {
-        let Address::File(path) = address else {
+        let Address::Store(store) = address else {
             return self.host.writable(address, new, block_size, known);
         };
-        let disk = self.there(path)?;
+        let disk = self.there(store.place())?;
         let is_new = Cell::new(false);
         let new = || {
             is_new.set(true);
             new()
         };
-        let device = FileDevice::on_storage(Arc::new(disk), &path.display().to_string(), new)?;
+        let device = FileDevice::on_storage(Arc::new(disk), &store.shown(), new)?;
         Ok(Unjudged::new(Box::new(device), is_new.get()))
     }
 
@@ -147,72 +147,84 @@ impl Media for InMemory {
     }
 }
 
-impl Directories for InMemory {
-    fn whole(&self, path: &Path) -> PathBuf {
-        path.to_owned()
+impl Stores for InMemory {
+    fn whole(&self, store: &StoreAddress) -> StoreAddress {
+        store.clone()
     }
 
-    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
-        Ok(path.to_owned())
+    fn resolve(&self, store: &StoreAddress) -> io::Result<StoreAddress> {
+        Ok(store.clone())
     }
 
-    fn empty_mount_point(&self, _: &Path) -> Option<PathBuf> {
+    fn is_there(&self, store: &StoreAddress) -> bool {
+        self.disk(store.place()).is_some()
+    }
+
+    fn is_same(&self, one: &StoreAddress, other: &StoreAddress) -> bool {
+        one == other && self.is_there(one)
+    }
+
+    fn empty_mount_point(&self, _: &StoreAddress) -> Option<PathBuf> {
         None
     }
 
-    fn look_in(&self, path: &Path) -> Result<InDirectory, DeviceError> {
-        let names = self.disk(path).map(|disk| disk.list()).transpose();
-        let names = names.map_err(io_error("list", &path.display().to_string()))?;
+    fn look_in(&self, store: &StoreAddress) -> Result<InStore, DeviceError> {
+        let names = self.disk(store.place()).map(|disk| disk.list()).transpose();
+        let names = names.map_err(io_error("list", &store.shown()))?;
         Ok(match names.unwrap_or_default().as_slice() {
-            [] => InDirectory::Nothing,
-            [name] if name == HEADER_NAME => InDirectory::HeaderOnly,
-            _ => InDirectory::More,
+            [] => InStore::Nothing,
+            [name] if name == HEADER_NAME => InStore::HeaderOnly,
+            _ => InStore::More,
         })
     }
 
-    fn foresee(&self, path: &Path) -> Result<Option<u32>, DeviceError> {
-        match self.open(path) {
+    fn foresee(&self, store: &StoreAddress) -> Result<Option<u32>, DeviceError> {
+        match self.open(store.place()) {
             Ok(there) => Ok(Some(there.header().block_size)),
             Err(DeviceError::NoMedium(_)) => Ok(None),
             Err(e) => Err(e),
         }
     }
 
-    fn header_in(&self, path: &Path) -> Result<MediumHeader, DeviceError> {
-        Ok(self.open(path)?.header().clone())
+    fn header_in(&self, store: &StoreAddress) -> Result<MediumHeader, DeviceError> {
+        Ok(self.open(store.place())?.header().clone())
     }
 
-    fn lost_header(&self, _: &Path) -> Result<Option<LostHeader>, DeviceError> {
+    fn lost_header(&self, _: &StoreAddress) -> Result<Option<LostHeader>, DeviceError> {
         Ok(None)
     }
 
-    fn medium_of(&self, path: &Path, _: MediumHeader) -> Result<OpenMedium, DeviceError> {
-        self.open(path)
+    fn medium_of(&self, store: &StoreAddress, _: MediumHeader) -> Result<OpenMedium, DeviceError> {
+        self.open(store.place())
     }
 
-    fn rewrite_header(&self, path: &Path, header: &MediumHeader) -> Result<(), DeviceError> {
-        let disk = Arc::new(self.there(path)?);
+    fn rewrite_header(
+        &self,
+        store: &StoreAddress,
+        header: &MediumHeader,
+    ) -> Result<(), DeviceError> {
+        let disk = Arc::new(self.there(store.place())?);
         let nobody = || Err(ErrorKind::NotFound.into());
-        FileDevice::on_storage(disk, &path.display().to_string(), nobody)?.replace_header(header)
+        FileDevice::on_storage(disk, &store.shown(), nobody)?.replace_header(header)
     }
 
-    fn has_header(&self, path: &Path) -> bool {
-        self.open(path).is_ok()
+    fn has_header(&self, store: &StoreAddress) -> bool {
+        self.open(store.place()).is_ok()
     }
 
-    fn space(&self, _: &Path) -> Option<Space> {
+    fn space(&self, _: &StoreAddress) -> Option<Space> {
         Some(Space { file_system: 1, free: 1 << 40, used: 0 })
     }
 
-    fn write_idb_backup(&self, _: &Path, _: i64, _: &[u8]) -> Result<(), DeviceError> {
+    fn write_idb_backup(&self, _: &StoreAddress, _: i64, _: &[u8]) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    fn idb_backups(&self, _: &Path) -> Result<Vec<IdbBackup>, DeviceError> {
+    fn idb_backups(&self, _: &StoreAddress) -> Result<Vec<IdbBackup>, DeviceError> {
         Ok(Vec::new())
     }
 
-    fn read_idb_backup(&self, _: &Path, _: &str, _: u64) -> io::Result<Vec<u8>> {
+    fn read_idb_backup(&self, _: &StoreAddress, _: &str, _: u64) -> io::Result<Vec<u8>> {
         Err(ErrorKind::NotFound.into())
     }
 }

@@ -1,9 +1,8 @@
 //! Arrays of devices: opened, made, and their members.
 
 use std::io;
-use std::path::PathBuf;
 
-use capstan_address::{Address, ArrayAddress, TapeAddress};
+use capstan_address::{Address, ArrayAddress, StoreAddress, TapeAddress};
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
@@ -95,8 +94,8 @@ pub trait HalfMade {
     fn header(&self) -> &MediumHeader;
     /// The members that are to be made.
     fn blank(&self) -> Vec<&Address>;
-    /// The directories in which that is.
-    fn blank_directories(&self) -> Vec<PathBuf>;
+    /// The stores in which that is.
+    fn blank_stores(&self) -> Vec<StoreAddress>;
     /// Makes them. Before anything is written all tapes among them are there, and nobody else's. A member that another process made
     /// meanwhile stays as it is.
     fn make(&self, new_id: NewId<'_>) -> Result<(), DeviceError>;

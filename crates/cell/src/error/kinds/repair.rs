@@ -1,7 +1,5 @@
 //! Media that are not repaired.
 
-use std::path::PathBuf;
-
 use capstan_address::Address;
 use capstan_engine::problem::Explain;
 use capstan_format::id::VersionId;
@@ -10,13 +8,15 @@ use capstan_format::id::VersionId;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RepairRefusal {
     /// A directory has a member of an array.
-    #[error("{} has a member of an array, whose header is written anew with the member: `capstan rait rebuild`", .0.display())]
-    MemberOfArray(PathBuf),
+    #[error(
+        "{0} has a member of an array, whose header is written anew with the member: `capstan rait rebuild`"
+    )]
+    MemberOfArray(String),
     /// Nothing says which medium is in a directory.
-    #[error("neither the {segments} segments in {} nor the database say which medium it is", path.display())]
+    #[error("neither the {segments} segments in {path} nor the database say which medium it is")]
     UnknownHeader {
         /// The directory.
-        path: PathBuf,
+        path: String,
         /// How many segments it has.
         segments: usize,
     },
@@ -24,11 +24,11 @@ pub enum RepairRefusal {
     #[error(
         "it is not certain which medium is in {}, so its header is not written anew: its segments are of {of_segments}, the database \
          knows {known} there",
-        path.display()
+        path
     )]
     UncertainHeader {
         /// The directory.
-        path: PathBuf,
+        path: String,
         /// The media of its segments.
         of_segments: String,
         /// The media that are recorded there.

@@ -45,8 +45,8 @@ pub enum IdbRefusal {
         device: String,
     },
     /// No backup of a database is in a directory.
-    #[error("no backup of an internal database is in {}", .0.display())]
-    NoBackupIn(PathBuf),
+    #[error("no backup of an internal database is in {0}")]
+    NoBackupIn(String),
     /// A tape is encrypted, and its key is not open.
     #[error("{}", .0.sentence)]
     TapeSealed(Problem),

@@ -1,13 +1,11 @@
 //! The header file of a medium in a directory, written anew where it is damaged or missing: from what the segments repeat of it,
 //! and from the database.
 
-use std::path::{Path, PathBuf};
-
-use capstan_address::Address;
+use capstan_address::{Address, StoreAddress};
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::record::{MediumHeader, Protection};
 use capstan_idb::{Medium, Status};
-use capstan_medium::host::directories::LostHeader;
+use capstan_medium::host::stores::LostHeader;
 use capstan_medium::names::HEADER_NAME;
 
 use super::{REPAIR, RepairRequest, close, refuse_itself, report_of};
@@ -36,19 +34,21 @@ impl Cell {
         started_us: i64,
         log: &SessionLog<'_>,
     ) -> Result<HeaderMended> {
-        let Some(path) = self.directory_of(&request.medium)? else {
+        let Some(store) = self.store_of(&request.medium)? else {
             return Ok(HeaderMended::Nothing);
         };
-        let Some(lost) = self.devices.lost_header(&path)? else { return Ok(HeaderMended::Nothing) };
-        let (header, row) = self.header_of(&path, &lost)?;
+        let Some(lost) = self.devices.lost_header(&store)? else {
+            return Ok(HeaderMended::Nothing);
+        };
+        let (header, row) = self.header_of(&store, &lost)?;
         // What else is refused is refused before that.
         refuse_itself(from, header.medium, &header.label)?;
         if let Some(row) = &row {
             self.refuse_retired(row.id, &row.label)?;
-            let there = self.devices.medium_of(&path, header.clone())?;
-            self.changed_to_mend(&Address::File(path.clone()), &there, request.as_it_is)?;
+            let there = self.devices.medium_of(&store, header.clone())?;
+            self.changed_to_mend(&store.clone().into(), &there, request.as_it_is)?;
         }
-        let file = path.join(HEADER_NAME).display().to_string();
+        let file = format!("{}/{HEADER_NAME}", store.shown());
         let name = shown(header.medium, &header.label);
         let mut report = report_of(self.host(), &header.label, started_us, request.dry_run);
         if request.dry_run {
@@ -57,7 +57,7 @@ impl Cell {
             close(&*self.devices, &mut report, Status::Completed, log);
             return Ok(HeaderMended::All(Box::new(report)));
         }
-        self.devices.rewrite_header(&path, &header)?;
+        self.devices.rewrite_header(&store, &header)?;
         let text = format!("it was written anew, as of {name}; it was damaged: {}", lost.problem);
         log.say(Code::Repaired, "media agent", &file, text);
         let next = match (self.other_cell(&header)?, row) {
@@ -65,11 +65,11 @@ impl Cell {
             (Some(_), _) => format!(
                 "{name} belongs to another cell, so nothing else is done to it; `capstan import {0}` reads what it has, `capstan \
                  media adopt {0}` makes it one of this cell",
-                shell_word(path.display())
+                shell_word(store.shown())
             ),
             (None, None) => format!(
                 "{name} is not known here; `capstan import {}` records what it has",
-                shell_word(path.display())
+                shell_word(store.shown())
             ),
         };
         report.notes.extend([format!("{file} was written anew"), next]);
@@ -78,32 +78,33 @@ impl Cell {
         Ok(HeaderMended::All(Box::new(report)))
     }
 
-    /// The directory that somebody names: as such, or by the medium that is known to be in it.
-    fn directory_of(&self, text: &str) -> Result<Option<PathBuf>> {
+    /// The store that somebody names: as such, or by the medium that is known to be in it.
+    fn store_of(&self, text: &str) -> Result<Option<StoreAddress>> {
         let address = match self.known_medium(text)? {
             Some(known) => Some(known.device),
             None => text.parse().ok(),
         };
-        Ok(match address {
-            Some(Address::File(path)) if path.is_dir() => Some(path),
-            _ => None,
-        })
+        let store = address.as_ref().and_then(Address::as_store);
+        Ok(store.filter(|store| self.devices.is_there(store)).cloned())
     }
 
-    /// The header that the medium in a directory had, and what the database has of that medium. Refused where nothing says which
+    /// The header that the medium in a store had, and what the database has of that medium. Refused where nothing says which
     /// medium it is, or where what says so is not of one mind.
-    fn header_of(&self, path: &Path, lost: &LostHeader) -> Result<(MediumHeader, Option<Medium>)> {
+    fn header_of(
+        &self,
+        store: &StoreAddress,
+        lost: &LostHeader,
+    ) -> Result<(MediumHeader, Option<Medium>)> {
         if lost.headers.iter().any(MediumHeader::is_array) {
-            return Err(RepairRefusal::MemberOfArray(path.to_owned()).into());
+            return Err(RepairRefusal::MemberOfArray(store.shown()).into());
         }
-        let address = Address::File(path.to_owned());
-        let place = address.recorded();
+        let place = Address::from(store.recorded());
         let is_there = |row: &Medium| row.device == place && is_place_here(&self.idb, row);
         let known: Vec<Medium> = self.idb.media()?.into_iter().filter(is_there).collect();
         let mut fitting = Vec::new();
         for row in &known {
             let header = self.header_by(row, lost)?;
-            if self.fits(&address, path, row, &header, lost)? {
+            if self.fits(store, row, &header, lost)? {
                 fitting.push((header, row.clone()));
             }
         }
@@ -120,15 +121,15 @@ impl Cell {
                     (None, Some(last)) => {
                         MediumHeader { protection: Protection::None, ..last.clone() }
                     }
-                    (None, None) => return Err(no_header(path, lost)),
+                    (None, None) => return Err(no_header(store, lost)),
                 };
                 return Ok((header, row));
             }
-            (0, []) => return Err(no_header(path, lost)),
-            _ => return Err(contradiction(path, &known, lost)),
+            (0, []) => return Err(no_header(store, lost)),
+            _ => return Err(contradiction(store, &known, lost)),
         }
         let found = fitting.pop().map(|(header, row)| (header, Some(row)));
-        found.ok_or_else(|| no_header(path, lost))
+        found.ok_or_else(|| no_header(store, lost))
     }
 
     /// The header of a medium that the database knows, with what only its segments say.
@@ -158,11 +159,10 @@ impl Cell {
         })
     }
 
-    /// Whether what lies in a directory is the medium of that row.
+    /// Whether what lies in a store is the medium of that row.
     fn fits(
         &self,
-        address: &Address,
-        path: &Path,
+        store: &StoreAddress,
         row: &Medium,
         header: &MediumHeader,
         lost: &LostHeader,
@@ -176,23 +176,23 @@ impl Cell {
         if !has_some || lost.segments == 0 {
             return Ok(!has_some && lost.segments == 0);
         }
-        let there = self.devices.medium_of(path, header.clone())?;
-        Ok(self.difference(address, &there)?.is_none())
+        let there = self.devices.medium_of(store, header.clone())?;
+        Ok(self.difference(&store.clone().into(), &there)?.is_none())
     }
 }
 
-fn no_header(path: &Path, lost: &LostHeader) -> CellError {
-    RepairRefusal::UnknownHeader { path: path.to_owned(), segments: lost.segments }.into()
+fn no_header(store: &StoreAddress, lost: &LostHeader) -> CellError {
+    RepairRefusal::UnknownHeader { path: store.shown(), segments: lost.segments }.into()
 }
 
-fn contradiction(path: &Path, known: &[Medium], lost: &LostHeader) -> CellError {
+fn contradiction(store: &StoreAddress, known: &[Medium], lost: &LostHeader) -> CellError {
     let mut of_segments: Vec<String> =
         lost.headers.iter().map(|h| shown(h.medium, &h.label)).collect();
     of_segments.dedup();
     let known: Vec<String> = known.iter().map(|row| shown(row.id, &row.label)).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     RepairRefusal::UncertainHeader {
-        path: path.to_owned(),
+        path: store.shown(),
         of_segments: of_segments.join(", "),
         known,
     }

@@ -1,6 +1,5 @@
 //! Where copies are staged to.
 
-use capstan_address::Address;
 use capstan_port::media::write::members::Member;
 
 use super::source::Sources;
@@ -40,7 +39,7 @@ impl Cell {
                 }
                 None => request.device.clone(),
             };
-            if let Address::File(_) | Address::Array(_) = &address
+            if (address.as_store().is_some() || address.as_array().is_some())
                 && let Ok(there) = self.devices.medium(&address)
                 && sources.has(there.header().medium)
             {

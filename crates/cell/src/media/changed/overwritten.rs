@@ -1,8 +1,5 @@
 //! Media in whose place another one is, and media in two places.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-
 use capstan_address::{Address, TapeAddress};
 use capstan_format::FormatError;
 use capstan_format::id::MediumId;
@@ -113,9 +110,9 @@ impl Cell {
 fn is_at_hand_elsewhere(cell: &Cell, id: MediumId, last: &Address, now: &Address) -> bool {
     let has_it = || cell.is_at(id, last);
     match (last, now) {
-        (Address::File(_), Address::File(_)) | (Address::Array(_), Address::Array(_)) => {
-            let (last, now) = (last.directories(), now.directories());
-            let shares = last.iter().any(|l| now.iter().any(|n| is_same_directory(l, n)));
+        (Address::Store(_), Address::Store(_)) | (Address::Array(_), Address::Array(_)) => {
+            let (last, now) = (last.stores(), now.stores());
+            let shares = last.iter().any(|l| now.iter().any(|n| cell.devices.is_same(l, n)));
             !last.is_empty() && !shares && has_it()
         }
         // Nobody loads the one for the other: another barcode of the same medium is enough.
@@ -124,9 +121,4 @@ fn is_at_hand_elsewhere(cell: &Cell, id: MediumId, last: &Address, now: &Address
         }
         _ => false,
     }
-}
-
-fn is_same_directory(a: &Path, b: &Path) -> bool {
-    let of = |path: &Path| path.metadata().ok().map(|m| (m.dev(), m.ino()));
-    of(a).is_some_and(|found| Some(found) == of(b))
 }

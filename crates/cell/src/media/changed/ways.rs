@@ -17,12 +17,12 @@ pub(in crate::media) const ON_IT: &str = "is on its tape now";
 pub(crate) fn ways(row: &Medium, address: &Address, found: &str) -> String {
     let label = &row.label;
     let named = shell_word(address);
-    if let Address::File(path) = address {
+    if let Some(store) = address.as_store() {
         return format!(
             "If another disk or directory is the one that was written, bring that back; `capstan media adopt {0} --as-new` makes \
              this one a medium of its own; if this is the one itself, `capstan media repair '{label}' --as-it-is` writes anew what \
              it lost and other media have; `capstan import {0}` takes it as it is, keeps what is left of segments that were cut, and forgets those that are gone",
-            shell_word(path.display())
+            shell_word(store.shown())
         );
     }
     let forget = format!("`capstan media forget '{label}'` gives up what it held");
@@ -48,10 +48,10 @@ pub(super) fn other_ways(row: &Medium, address: &Address) -> String {
     let Medium { label, device, .. } = row;
     let (named, at) = (shell_word(address), shell_word(device));
     match address {
-        Address::File(path) => format!(
+        Address::Store(store) => format!(
             "write to the first, or make this one a medium of its own: `capstan media adopt {} --as-new`; if the first is lost, \
              `capstan media forget {}` gives it up then",
-            shell_word(path.display()),
+            shell_word(store.shown()),
             shell_word(label)
         ),
         Address::Tape(_) => format!(

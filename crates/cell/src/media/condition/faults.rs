@@ -47,7 +47,7 @@ impl Cell {
             return Ok(Vec::new());
         }
         match &medium.device {
-            Address::File(_) => {
+            Address::Store(_) => {
                 let found = look_here(self, medium);
                 let problem = found.problem.filter(|_| found.there.is_some());
                 let text = |why| {

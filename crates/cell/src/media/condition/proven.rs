@@ -18,7 +18,7 @@ const WRITES: u64 = 3;
 
 /// Whether proof takes back the errors of a medium: all that is not on tape.
 fn is_forgiven(medium: &Medium) -> bool {
-    medium.device.is_on_disks()
+    medium.device.is_on_stores()
 }
 
 impl Cell {

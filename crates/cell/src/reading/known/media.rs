@@ -321,7 +321,7 @@ pub(crate) fn not_there(cell: &Cell, e: DeviceError, medium: &capstan_idb::Mediu
             };
             let is_away = match &e {
                 // A tape on which nothing is was erased.
-                DeviceError::NoMedium(_) => device.is_on_disks(),
+                DeviceError::NoMedium(_) => device.is_on_stores(),
                 _ => is_missing || of_tape.is_some_and(TapeError::is_away),
             };
             match is_away {

@@ -35,7 +35,7 @@ pub(crate) fn check_text_of_label(label: &str) -> Result<()> {
         return Err(no_label(label, "it has control characters"));
     }
     let is_device = match label.parse() {
-        Ok(Address::File(_)) => label.starts_with(['/', '.']) || label.starts_with("file:"),
+        Ok(Address::Store(_)) => label.starts_with(['/', '.']) || label.starts_with("file:"),
         Ok(_) => true,
         Err(_) => false,
     };

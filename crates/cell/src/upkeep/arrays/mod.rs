@@ -178,7 +178,7 @@ impl Cell {
 
     /// How the array is that a medium is, if it is one and nobody has to load tapes for it.
     pub fn array_at_hand(&self, medium: &Medium) -> Option<ArrayInfo> {
-        let is_one = matches!(medium.device, Address::Array(_)) && medium.device.is_on_disks();
+        let is_one = matches!(medium.device, Address::Array(_)) && medium.device.is_on_stores();
         is_one.then(|| self.array_status(&medium.device.to_string()).ok()).flatten()
     }
 
@@ -287,8 +287,8 @@ impl Cell {
         if !self.is_unknown_array_of_ours(header)? {
             return Ok(None);
         }
-        for path in half.blank_directories() {
-            self.refuse_taken(&Address::File(path), new_medium)?;
+        for store in half.blank_stores() {
+            self.refuse_taken(&store.into(), new_medium)?;
         }
         half.make(&|| self.entropy.id().map(MediumId))?;
         let made: Vec<String> = half.blank().into_iter().map(Address::to_string).collect();
@@ -375,7 +375,7 @@ fn place_of(array: &ArrayAddress, name: &str) -> Result<usize> {
         return Ok(number - 1);
     }
     let whole = |a: &Address| match a {
-        Address::File(path) => Address::File(std::path::absolute(path).unwrap_or(path.clone())),
+        Address::Store(store) => store.absolute().into(),
         Address::Tape(tape) => Address::Tape(tape.recorded()),
         other => other.clone(),
     };

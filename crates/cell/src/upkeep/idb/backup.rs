@@ -3,9 +3,9 @@
 //! The home has the public half of that key and what the recovery code opens, never the code: so every session writes
 //! such a backup and nobody who takes home or medium reads one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use capstan_address::Address;
+use capstan_address::{Address, StoreAddress};
 use capstan_engine::message::Code;
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::idb_backup::{IdbBackupHead, seal_idb_backup};
@@ -39,11 +39,11 @@ pub struct RecoveryKey {
     pub code: Zeroizing<String>,
 }
 
-/// The directories of a device in which a backup of the database is laid: of an array those that are there.
-fn places_for_idb(devices: &dyn DeviceHost, device: &Address) -> Vec<PathBuf> {
-    let mut places = device.directories();
-    if let Address::Array(_) = device {
-        places.retain(|path| devices.has_header(path));
+/// The stores of a device in which a backup of the database is laid: of an array those that are there.
+fn places_for_idb(devices: &dyn DeviceHost, device: &Address) -> Vec<StoreAddress> {
+    let mut places = device.stores();
+    if device.as_array().is_some() {
+        places.retain(|store| devices.has_header(store));
     }
     places
 }
@@ -104,9 +104,9 @@ impl Cell {
             [] => vec![device.clone()],
             _ => others.into_iter().filter_map(device_of).collect(),
         };
-        for path in devices.iter().flat_map(|of| places_for_idb(&*self.devices, of)) {
-            let written = self.write_idb_backup(&path);
-            self.say_idb_backup(written, path.display().to_string(), log, report);
+        for store in devices.iter().flat_map(|of| places_for_idb(&*self.devices, of)) {
+            let written = self.write_idb_backup(&store);
+            self.say_idb_backup(written, store.shown(), log, report);
         }
         for id in tapes {
             let written = self.attach_idb_backup(id);
@@ -141,15 +141,15 @@ impl Cell {
         media: impl Iterator<Item = &'m str>,
         log: &SessionLog<'_>,
     ) {
-        let places = |text: &str| match text.parse() {
-            Ok(address) => places_for_idb(&*self.devices, &address),
-            Err(_) => vec![PathBuf::from(text)],
+        let places = |text: &str| match Address::of_record(text.to_owned()) {
+            Address::Unknown(text) => vec![PathBuf::from(text).into()],
+            address => places_for_idb(&*self.devices, &address),
         };
-        for path in media.flat_map(places) {
-            if let Err(e) = self.write_idb_backup(&path) {
+        for store in media.flat_map(places) {
+            if let Err(e) = self.write_idb_backup(&store) {
                 let text =
                     format!("the backup of the internal database was not written: {}", chain(&e));
-                log.say(Code::IdbNotSaved, "cell", &path.display().to_string(), text);
+                log.say(Code::IdbNotSaved, "cell", &store.shown(), text);
             }
         }
     }
@@ -165,11 +165,11 @@ impl Cell {
     }
 
     /// Whether there is a recovery key, and so a backup was written.
-    fn write_idb_backup(&self, dir: &Path) -> Result<bool> {
+    fn write_idb_backup(&self, store: &StoreAddress) -> Result<bool> {
         let Some((created_us, bytes)) = self.sealed_idb_backup()? else { return Ok(false) };
         // The disk may have gone meanwhile, and the medium may be another cell's.
-        self.refuse_other_cells(&self.devices.header_in(dir)?, &dir.display().to_string())?;
-        self.devices.write_idb_backup(dir, created_us, &bytes)?;
+        self.refuse_other_cells(&self.devices.header_in(store)?, &store.shown())?;
+        self.devices.write_idb_backup(store, created_us, &bytes)?;
         Ok(true)
     }
 

@@ -1,8 +1,8 @@
 //! Backups of the database that were found on media.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use capstan_address::StoreAddress;
 use capstan_engine::message::Code;
 use capstan_format::attachment::Attachment;
 use capstan_format::idb_backup::{IdbManifest, open_idb_backup, read_idb_head};
@@ -51,7 +51,7 @@ pub(super) struct Found {
 
 /// Where a backup lies.
 pub(super) enum Place {
-    Directory(Arc<dyn DeviceHost>, PathBuf),
+    Store(Arc<dyn DeviceHost>, StoreAddress),
     Tape(Box<OpenMedium>, Attachment),
 }
 
@@ -86,8 +86,8 @@ pub(super) fn newest(all: &[Found], recovery: &Secrets, log: &SessionLog<'_>) ->
 impl Found {
     pub fn read(&self) -> Result<Vec<u8>> {
         match &self.place {
-            Place::Directory(devices, dir) => devices
-                .read_idb_backup(dir, &self.name, BACKUP_MAX)
+            Place::Store(devices, store) => devices
+                .read_idb_backup(store, &self.name, BACKUP_MAX)
                 .map_err(CellError::io("read", &self.shown)),
             Place::Tape(medium, attachment) => Ok(medium.read_attachment(attachment)?),
         }

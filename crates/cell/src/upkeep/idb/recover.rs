@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
-use capstan_address::Address;
+use capstan_address::{Address, StoreAddress};
 use capstan_engine::{durable, regular};
 use capstan_format::id::MediumId;
 use capstan_idb::Medium;
 use capstan_medium::host::DeviceHost;
-use capstan_medium::host::directories::IdbBackup;
+use capstan_medium::host::stores::IdbBackup;
 use capstan_port::Agents;
 
 use super::backup::{DATABASE_FILE, RECOVERY_FILE};
@@ -90,7 +90,7 @@ pub fn recover(
     let tapes = Tapes::of(devices, device)?;
     let Opened { from, manifest, files, newer } = match &tapes {
         Some(tapes) => tapes.newest(recovery, &secrets, &log)?,
-        None => newest(&in_directory(devices, device)?, recovery, &log)?,
+        None => newest(&in_store(devices, device)?, recovery, &log)?,
     };
     match begun.filter(|_| has_tables) {
         Some(begun) if begun.from != from => return Err(begun.of_another(home, &from)),
@@ -238,21 +238,22 @@ fn put_file(home: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     write().map_err(CellError::io("write", path.display()))
 }
 
-/// The backups in the directory that a device is, newest first.
-fn in_directory(devices: &Arc<dyn DeviceHost>, device: &Address) -> Result<Vec<Found>> {
-    let places = device.directories();
-    let has_one = |dir: &&PathBuf| devices.idb_backups(dir).is_ok_and(|all| !all.is_empty());
-    let Some(dir) = places.iter().find(has_one).or(places.first()) else {
+/// The backups in the store that a device is, newest first.
+fn in_store(devices: &Arc<dyn DeviceHost>, device: &Address) -> Result<Vec<Found>> {
+    let places = device.stores();
+    let has_one =
+        |store: &&StoreAddress| devices.idb_backups(store).is_ok_and(|all| !all.is_empty());
+    let Some(store) = places.iter().find(has_one).or(places.first()) else {
         return Err(IdbRefusal::KeepsNoBackups.into());
     };
     let found = |IdbBackup { name, created_us }| {
-        let shown = dir.join(&name).display().to_string();
-        let place = Place::Directory(devices.clone(), dir.clone());
+        let shown = store.at(store.place().join(&name)).shown();
+        let place = Place::Store(devices.clone(), store.clone());
         Found { name, shown, created_us, place }
     };
-    let all = devices.idb_backups(dir)?;
+    let all = devices.idb_backups(store)?;
     if all.is_empty() {
-        return Err(IdbRefusal::NoBackupIn(dir.clone()).into());
+        return Err(IdbRefusal::NoBackupIn(store.shown()).into());
     }
     Ok(all.into_iter().map(found).collect())
 }

@@ -30,7 +30,7 @@ impl Cell {
         // A directory, whatever is called so; but not where another medium is.
         self.known_medium(what)?;
         let address: Address = what.parse()?;
-        if !matches!(address, Address::File(_)) {
+        if address.as_store().is_none() {
             return Err(UpkeepRefusal::NoDirectory { device: address }.into());
         }
         let there = self.devices.medium(&address)?;

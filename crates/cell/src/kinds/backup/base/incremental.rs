@@ -320,7 +320,7 @@ impl Cell {
         else {
             return Ok(false);
         };
-        let on_disk = medium.device.is_on_disks();
+        let on_disk = medium.device.is_on_stores();
         // A session that ended before wrote a medium that was given up since.
         let on_this = session.ended_us.unwrap_or(session.started_us) >= medium.created_us;
         let (device, place) = (session.device.as_str(), medium.device.to_string());

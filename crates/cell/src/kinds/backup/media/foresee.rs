@@ -54,11 +54,11 @@ impl Cell {
                 return Err(BackupRefusal::TapeAbsent { tape: tape.to_string(), why }.into());
             }
         }
-        let size = match address {
-            Address::File(path) => self.devices.foresee(path)?,
-            _ if !address.tapes().is_empty() => return Ok(None),
+        let size = match address.as_store() {
+            Some(store) => self.devices.foresee(store)?,
+            None if !address.tapes().is_empty() => return Ok(None),
             // Who makes an array looks at all of its members first.
-            _ => self.devices.medium(address).ok().map(|there| there.header().block_size),
+            None => self.devices.medium(address).ok().map(|there| there.header().block_size),
         };
         if size.is_some() {
             self.refuse_others(address)?;
@@ -70,12 +70,11 @@ impl Cell {
     fn refuse_same_place(&self, devices: &[&Address]) -> Result<()> {
         let mut known = HashSet::new();
         for address in devices {
-            let directories = address.directories();
-            let paths =
-                directories.iter().map(|path| self.devices.whole(path).display().to_string());
+            let stores = address.stores();
+            let stores = stores.iter().map(|store| self.devices.whole(store).shown());
             let has_barcode = |tape: &TapeAddress| tape.tape.is_some();
             let tapes = address.tapes().into_iter().filter(has_barcode);
-            for place in paths.chain(tapes.map(|tape| tape.recorded().to_string())) {
+            for place in stores.chain(tapes.map(|tape| tape.recorded().to_string())) {
                 if !known.insert(place.clone()) {
                     return Err(BackupRefusal::PlaceTwice { place }.into());
                 }

@@ -42,7 +42,7 @@ impl Cell {
         let lost = |why: String| {
             format!("what is not committed of '{}' is not kept: {why}", job.plan.name)
         };
-        let free = self.devices.space(&dir).map_or(0, |space| space.free);
+        let free = self.devices.space(&dir.as_path().into()).map_or(0, |space| space.free);
         let room = (free / 2).min(most);
         if room < LEAST {
             let why =

@@ -1,8 +1,6 @@
 //! What is on a device that has one medium, opened to write to; or a medium made there.
 
-use std::path::Path;
-
-use capstan_address::{Address, TapeAddress};
+use capstan_address::{Address, StoreAddress, TapeAddress};
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
 use capstan_idb::Medium;
@@ -67,14 +65,11 @@ impl Cell {
 
     /// Refuses a destination without room before anything is made there.
     fn refuse_no_space(&self, address: &Address) -> Result<()> {
-        match address {
-            Address::File(path) => self.check_space(path),
-            // A member without room is not there yet when the array is made: then all are looked at.
-            Address::Array(_) if self.devices.medium(address).is_err() => {
-                address.directories().iter().try_for_each(|path| self.check_space(path))
-            }
-            _ => Ok(()),
+        // A member without room is not there yet when the array is made: then all are looked at.
+        if address.as_array().is_some() && self.devices.medium(address).is_ok() {
+            return Ok(());
         }
+        address.stores().iter().try_for_each(|store| self.check_space(store))
     }
 
     /// Which medium is there; none where one is to be made. Refuses one that is not to be written, and a place where none may be made.
@@ -208,15 +203,15 @@ impl Cell {
     }
 
     /// Refuses a destination without room before anything is made there.
-    fn check_space(&self, path: &Path) -> Result<()> {
+    fn check_space(&self, store: &StoreAddress) -> Result<()> {
         // Those that count no blocks refuse for themselves.
-        if self.devices.space(path).is_none_or(|space| space.free >= LEAST_SPACE) {
+        if self.devices.space(store).is_none_or(|space| space.free >= LEAST_SPACE) {
             return Ok(());
         }
         let least_mib = LEAST_SPACE >> 20;
-        let there = self.devices.medium(&Address::File(path.to_owned()));
+        let there = self.devices.medium(&store.clone().into());
         let there = there.map(|medium| medium.header().label.clone());
-        let path = path.display().to_string();
+        let path = store.shown();
         Err(match there {
             Ok(label) => DeviceError::MediumFull { label, path, least_mib },
             Err(_) => DeviceError::NoRoom { path, least_mib },

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use capstan_address::Address;
 use capstan_engine::message::{Code, shell_word};
 use capstan_format::id::{MediumId, ObjectId, VersionId};
 use capstan_idb::{PruneRow, Refusal, Refused, Status};
@@ -80,10 +79,7 @@ pub(in crate::kinds::prune) fn needed_for(takes: u64) -> u64 {
 
 /// Bytes free where a full goes, as far as anybody knows.
 pub(in crate::kinds::prune) fn room_at(devices: &dyn DeviceHost, to: &To) -> Option<u64> {
-    match &to.device {
-        Address::File(path) => devices.space(path).map(|space| space.free),
-        _ => None,
-    }
+    devices.space(to.device.as_store()?).map(|space| space.free)
 }
 
 impl Cell {
@@ -123,7 +119,7 @@ impl Cell {
         (came, will_come): (u64, u64),
     ) -> Result<Option<u64>> {
         let Some(medium) = self.idb.medium(id)? else { return Ok(None) };
-        let Address::File(path) = &medium.device else { return Ok(None) };
+        let Some(store) = medium.device.as_store() else { return Ok(None) };
         if is_elsewhere(self, &medium) {
             return Ok(None);
         }
@@ -131,7 +127,7 @@ impl Cell {
         if there.is_ok_and(|there| there.header().medium != id) {
             return Ok(None);
         }
-        let Some(free) = self.devices.space(path).map(|space| space.free) else { return Ok(None) };
+        let Some(free) = self.devices.space(store).map(|space| space.free) else { return Ok(None) };
         if free.saturating_add(will_come) < LEAST_SPACE {
             return Ok(Some(free));
         }
@@ -170,7 +166,7 @@ impl Cell {
             let mut is_on_disk = true;
             for medium in on(full) {
                 let medium = self.idb.medium(medium)?;
-                is_on_disk &= medium.is_some_and(|medium| medium.device.is_on_disks());
+                is_on_disk &= medium.is_some_and(|medium| medium.device.is_on_stores());
             }
             if is_on_disk {
                 found.insert(version, full);

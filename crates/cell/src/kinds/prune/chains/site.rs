@@ -2,9 +2,8 @@
 //! have all of it get a copy of the full, and keep the chain until then ([`KeptCopies`](super::kept_copies::KeptCopies)).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use capstan_address::Address;
+use capstan_address::StoreAddress;
 use capstan_engine::message::Code;
 use capstan_format::id::MediumId;
 use capstan_idb::{Medium, PruneRow, Status};
@@ -232,13 +231,13 @@ impl Cell {
             if is_out || !(is_of_pool || known.id == medium) {
                 continue;
             }
-            let Some(path) = self.disk_of(&known)? else {
-                if known.device.is_on_disks() {
+            let Some(store) = self.disk_of(&known)? else {
+                if known.device.is_on_stores() {
                     continue;
                 }
                 return Ok(None);
             };
-            let Some(space) = self.devices.space(&path) else { continue };
+            let Some(space) = self.devices.space(&store) else { continue };
             let free = space.free;
             disks.media.push(known.id);
             // With less no session of a pool begins there.
@@ -251,15 +250,15 @@ impl Cell {
         Ok(disks.media.contains(&medium).then_some(disks))
     }
 
-    /// The directory of a medium, if it is one that is at hand and gets what is asked for.
-    fn disk_of(&self, medium: &Medium) -> Result<Option<PathBuf>> {
-        let Address::File(path) = &medium.device else { return Ok(None) };
+    /// The store of a medium, if it is one that is at hand and gets what is asked for.
+    fn disk_of(&self, medium: &Medium) -> Result<Option<StoreAddress>> {
+        let Some(store) = medium.device.as_store() else { return Ok(None) };
         let is_it = || {
             let there = self.devices.medium(&medium.device);
             there.is_ok_and(|there| there.header().medium == medium.id)
         };
         let is_here = !is_elsewhere(self, medium) && is_it();
-        Ok((is_here && self.set_of_medium(medium.id)?.is_none()).then(|| path.clone()))
+        Ok((is_here && self.set_of_medium(medium.id)?.is_none()).then(|| store.clone()))
     }
 }
 

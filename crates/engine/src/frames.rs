@@ -10,6 +10,7 @@ use capstan_format::id::{MediumId, SegmentId, SegmentNumber, StreamId};
 use capstan_format::record::SessionLabel;
 
 use crate::problem::Problem;
+use crate::reach::Reach;
 
 /// One place of a segment's data: itself on a medium, or a copy of it.
 pub type Place = (SegmentId, MediumId, SegmentNumber);
@@ -66,8 +67,28 @@ pub struct Gap {
 /// Opens a frame, or says what is wrong with it.
 pub type OpenFrame<'o> = dyn FnMut(&StoredFrame<'_>) -> Result<(), String> + 'o;
 
+/// Bytes of a stream that will be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expected {
+    /// The stream.
+    pub stream: StreamId,
+    /// The first logical byte.
+    pub from: u64,
+    /// The logical byte behind the last.
+    pub to: u64,
+}
+
 /// Where stored frames come from.
 pub trait FramePort {
+    /// Says what will be asked for, in its order, behind what was said before. Frames that come from another host are under way then
+    /// when they are asked for. What is expected need not be asked for, and other bytes may be.
+    fn expect(&mut self, _ranges: &[Expected]) {}
+
+    /// Where a disk agent on another host finds the port, if it can: there it dials, and speaks to it without this process.
+    fn reach(&self) -> Option<Reach> {
+        None
+    }
+
     /// Gives `open` the frame of a stream that has its logical byte `at`. If `open` refuses it, `open` gets the frame from another
     /// medium, as long as there is one. Returns the header of the frame that opened, or the gap around `at`.
     fn frame_at(

@@ -21,6 +21,7 @@ pub mod meter;
 pub mod nameless;
 pub mod problem;
 pub mod queue;
+pub mod reach;
 pub mod regular;
 pub mod threads;
 pub mod verdict;

@@ -3,9 +3,13 @@
 //! The media agent grants each stream buffers of a numbered segment. The last grant of a segment says so, and the disk
 //! agent ends its frame there: no round trip, and no frame crosses a segment.
 
+use std::thread;
+use std::time::Duration;
+
 use capstan_format::id::StreamId;
 
 use crate::buffer::Buffer;
+use crate::reach::Reach;
 
 /// The ordinal of a segment within its session, from 0. (Its number on the medium is the media agent's affair.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,6 +72,27 @@ pub struct FilledBlock {
     pub notes: BlockNotes,
 }
 
+/// What who serves a stream from elsewhere waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attention {
+    /// A buffer for it.
+    pub grant: bool,
+    /// That this segment is to end.
+    pub closing: Option<SegmentOrdinal>,
+    /// No longer than that.
+    pub limit: Duration,
+}
+
+/// What came of waiting for it.
+pub enum Attended {
+    /// A buffer for the stream.
+    Grant(Grant),
+    /// The segment is to end.
+    Closing,
+    /// Nothing within the time, or the wait was ended by [`BlockPort::nudge`].
+    Nothing,
+}
+
 /// The disk agent's end of the link.
 pub trait BlockPort: Send + Sync {
     /// Bytes of a block.
@@ -82,12 +107,34 @@ pub trait BlockPort: Send + Sync {
     fn submit(&self, block: FilledBlock) -> Result<(), LinkClosed>;
     /// Gives a grant back unused; the stream has nothing more for its segment.
     fn give_back(&self, stream: StreamId, grant: Grant);
-    /// Whether the segment is to end: a stream without data ends its block early when it sees this.
-    fn is_closing(&self, segment: SegmentOrdinal) -> bool;
+    /// Whether the stream is to end its part of the segment: a stream without data ends its block early when it sees this.
+    fn is_closing(&self, stream: StreamId, segment: SegmentOrdinal) -> bool;
     /// Whether nothing can be written any more: a stream that waits for what it reads need not wait longer.
     fn is_closed(&self) -> bool;
-    /// The stream holds no grant and has nothing more for the segment it was in.
-    fn leave_segment(&self, stream: StreamId);
-    /// The stream has ended.
-    fn close_stream(&self, stream: StreamId);
+    /// The stream holds no grant of the segment and has nothing more for it.
+    fn leave_segment(&self, stream: StreamId, segment: SegmentOrdinal);
+    /// The stream has ended. An error where it is not known that all its blocks were taken.
+    fn close_stream(&self, stream: StreamId) -> Result<(), LinkClosed>;
+    /// Where a disk agent on another host finds the port, if it can: there it dials, and speaks to it without this process.
+    fn reach(&self) -> Option<Reach> {
+        None
+    }
+    /// For who serves a stream that is filled elsewhere: waits for a buffer, and for the end of a segment, beside each other. A stream
+    /// that is served so may hold several grants.
+    fn attend(&self, stream: StreamId, to: Attention) -> Result<Attended, LinkClosed> {
+        const NAP: Duration = Duration::from_millis(10);
+        if to.closing.is_some_and(|segment| self.is_closing(stream, segment)) {
+            return Ok(Attended::Closing);
+        }
+        if to.grant {
+            return self.grant(stream).map(Attended::Grant);
+        }
+        if self.is_closed() {
+            return Err(LinkClosed);
+        }
+        thread::sleep(to.limit.min(NAP));
+        Ok(Attended::Nothing)
+    }
+    /// Ends the wait of who attends the stream.
+    fn nudge(&self, _stream: StreamId) {}
 }

@@ -27,7 +27,7 @@ impl StreamWriter<'_> {
             if padded(len) <= room {
                 return Ok(());
             }
-            let last = b.grant.last || self.port.is_closing(b.grant.segment);
+            let last = b.grant.last || self.port.is_closing(self.options.stream, b.grant.segment);
             let may_span = span && room >= MIN_ROOM;
             // A stream that asks for more than its last block is done with the segment: others would still be in it.
             if last && (must || b.fresh) {

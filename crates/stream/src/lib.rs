@@ -104,6 +104,8 @@ pub struct StreamWriter<'p> {
     whole: Vec<(u32, u64)>,
     /// Outcomes that wait, each with the logical offset up to which its file's data go.
     outcomes: Vec<(u64, Entry)>,
+    /// Whether the port was told that the stream ended.
+    is_closed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -149,6 +151,7 @@ impl<'p> StreamWriter<'p> {
             sums: RowSums::new(crc),
             whole: Vec::new(),
             outcomes: Vec::new(),
+            is_closed: false,
         }
     }
 
@@ -295,18 +298,17 @@ impl<'p> StreamWriter<'p> {
         if self.port.is_closed() {
             return Err(LinkClosed);
         }
-        let before = self.segment;
-        let closing = before.is_some_and(|s| self.port.is_closing(s));
-        if closing {
+        let stream = self.options.stream;
+        if let Some(before) = self.segment.filter(|s| self.port.is_closing(stream, *s)) {
             self.close_frame()?;
             // Closing the frame may already have begun the next segment, which is not to end.
-            if self.segment != before {
+            if self.segment != Some(before) {
                 return Ok(());
             }
             if self.block.is_some() {
                 self.end_segment()?;
             } else {
-                self.port.leave_segment(self.options.stream);
+                self.port.leave_segment(stream, before);
             }
         }
         Ok(())
@@ -321,15 +323,20 @@ impl<'p> StreamWriter<'p> {
             self.submit(true)?;
         }
         self.mark(Stage::Cpu);
-        Ok(())
+        self.is_closed = true;
+        self.port.close_stream(self.options.stream)
     }
 }
 
 impl Drop for StreamWriter<'_> {
     fn drop(&mut self) {
+        if self.is_closed {
+            return;
+        }
         if let Some(b) = self.block.take() {
             self.port.give_back(self.options.stream, b.grant);
         }
-        self.port.close_stream(self.options.stream);
+        // Who gives a stream up knows that not all of it was taken.
+        let _ = self.port.close_stream(self.options.stream);
     }
 }

@@ -135,14 +135,16 @@ mod tests {
             Ok(())
         }
         fn give_back(&self, _: StreamId, _: Grant) {}
-        fn is_closing(&self, _: SegmentOrdinal) -> bool {
+        fn is_closing(&self, _: StreamId, _: SegmentOrdinal) -> bool {
             false
         }
         fn is_closed(&self) -> bool {
             false
         }
-        fn leave_segment(&self, _: StreamId) {}
-        fn close_stream(&self, _: StreamId) {}
+        fn leave_segment(&self, _: StreamId, _: SegmentOrdinal) {}
+        fn close_stream(&self, _: StreamId) -> Result<(), LinkClosed> {
+            Ok(())
+        }
     }
 
     /// A stream that left a segment by itself would wait for the others, and they for it.

@@ -176,7 +176,7 @@ impl BlockPort for Nowhere {
 
     fn give_back(&self, _stream: StreamId, _grant: Grant) {}
 
-    fn is_closing(&self, _segment: SegmentOrdinal) -> bool {
+    fn is_closing(&self, _stream: StreamId, _segment: SegmentOrdinal) -> bool {
         false
     }
 
@@ -184,7 +184,9 @@ impl BlockPort for Nowhere {
         true
     }
 
-    fn leave_segment(&self, _stream: StreamId) {}
+    fn leave_segment(&self, _stream: StreamId, _segment: SegmentOrdinal) {}
 
-    fn close_stream(&self, _stream: StreamId) {}
+    fn close_stream(&self, _stream: StreamId) -> Result<(), LinkClosed> {
+        Ok(())
+    }
 }

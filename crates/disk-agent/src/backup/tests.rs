@@ -73,14 +73,16 @@ impl BlockPort for Port {
         Ok(())
     }
     fn give_back(&self, _: StreamId, _: Grant) {}
-    fn is_closing(&self, _: SegmentOrdinal) -> bool {
+    fn is_closing(&self, _: StreamId, _: SegmentOrdinal) -> bool {
         false
     }
     fn is_closed(&self) -> bool {
         self.is_closed.load(Relaxed)
     }
-    fn leave_segment(&self, _: StreamId) {}
-    fn close_stream(&self, _: StreamId) {}
+    fn leave_segment(&self, _: StreamId, _: SegmentOrdinal) {}
+    fn close_stream(&self, _: StreamId) -> Result<(), LinkClosed> {
+        Ok(())
+    }
 }
 
 /// A base that has some rows, and changes the tree when it is asked for some names: each is listed then, and not opened.

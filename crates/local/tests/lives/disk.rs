@@ -92,20 +92,20 @@ impl BlockPort for Link<'_> {
         self.blocks.give_back(stream, grant);
     }
 
-    fn is_closing(&self, segment: SegmentOrdinal) -> bool {
-        self.blocks.is_closing(segment)
+    fn is_closing(&self, stream: StreamId, segment: SegmentOrdinal) -> bool {
+        self.blocks.is_closing(stream, segment)
     }
 
     fn is_closed(&self) -> bool {
         self.is_cut.load(Relaxed) || self.blocks.is_closed()
     }
 
-    fn leave_segment(&self, stream: StreamId) {
-        self.blocks.leave_segment(stream);
+    fn leave_segment(&self, stream: StreamId, segment: SegmentOrdinal) {
+        self.blocks.leave_segment(stream, segment);
     }
 
-    fn close_stream(&self, stream: StreamId) {
-        self.blocks.close_stream(stream);
+    fn close_stream(&self, stream: StreamId) -> Result<(), LinkClosed> {
+        self.blocks.close_stream(stream)
     }
 }
 

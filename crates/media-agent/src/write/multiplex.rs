@@ -99,7 +99,12 @@ impl Multiplexer {
             self.grants.close_current();
         }
         while self.grants.is_complete() {
-            self.end_segment(SessionEnds::default())?;
+            if self.writer.age().is_some() {
+                self.end_segment(SessionEnds::default())?;
+            } else {
+                // All that was granted of it came back empty.
+                self.next_segment();
+            }
             self.take_ahead()?;
         }
         Ok(())
@@ -233,9 +238,13 @@ impl Multiplexer {
         let own = own.map(|e| self.with_segments(e, self.options.session.version));
         let heading = heading(self.options.session.clone(), &self.options);
         self.end_as(&heading, SessionEnds { own, ..ends })?;
+        self.next_segment();
+        Ok(())
+    }
+
+    fn next_segment(&mut self) {
         self.current += 1;
         self.grants.next_segment();
-        Ok(())
     }
 
     /// A session's end, with the segments that were ended before and have something of its version.

@@ -5,7 +5,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use capstan_engine::entropy::Entropy;
-use capstan_engine::link::{BlockPort, FilledBlock, Grant, LinkClosed, SegmentOrdinal};
+use capstan_engine::link::{
+    Attended, Attention, BlockPort, FilledBlock, Grant, LinkClosed, SegmentOrdinal,
+};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_engine::queue::{Queue, Taken};
 use capstan_engine::threads;
@@ -252,8 +254,8 @@ impl BlockPort for Port<'_> {
     fn grant(&self, stream: StreamId) -> Result<Grant, LinkClosed> {
         self.0.grants.grant(stream)
     }
-    fn grant_more(&self, _: StreamId, segment: SegmentOrdinal) -> Result<Grant, LinkClosed> {
-        self.0.grants.grant_more(segment)
+    fn grant_more(&self, stream: StreamId, segment: SegmentOrdinal) -> Result<Grant, LinkClosed> {
+        self.0.grants.grant_more(stream, segment)
     }
     fn submit(&self, block: FilledBlock) -> Result<(), LinkClosed> {
         let catalog = block.notes.copies.iter().map(|c| c.len() as u64).sum();
@@ -261,22 +263,29 @@ impl BlockPort for Port<'_> {
         self.0.give(Message::Block(block))
     }
     fn give_back(&self, stream: StreamId, grant: Grant) {
-        self.0.grants.leave(stream);
-        self.0.grants.release(grant.segment, grant.buffer);
+        self.0.grants.give_back(stream, grant);
         let _ = self.0.give(Message::Poke);
     }
-    fn is_closing(&self, segment: SegmentOrdinal) -> bool {
+    fn is_closing(&self, _: StreamId, segment: SegmentOrdinal) -> bool {
         self.0.grants.is_closing(segment)
     }
     fn is_closed(&self) -> bool {
         self.0.grants.is_failed()
     }
-    fn leave_segment(&self, stream: StreamId) {
-        self.0.grants.leave(stream);
+    fn leave_segment(&self, stream: StreamId, segment: SegmentOrdinal) {
+        self.0.grants.leave(stream, segment);
         let _ = self.0.give(Message::Poke);
     }
-    fn close_stream(&self, stream: StreamId) {
+    fn close_stream(&self, stream: StreamId) -> Result<(), LinkClosed> {
         self.0.grants.close_stream(stream);
         let _ = self.0.give(Message::Poke);
+        // What fails from here on, the end of the writer says.
+        Ok(())
+    }
+    fn attend(&self, stream: StreamId, to: Attention) -> Result<Attended, LinkClosed> {
+        self.0.grants.attend(stream, to)
+    }
+    fn nudge(&self, stream: StreamId) {
+        self.0.grants.nudge(stream);
     }
 }

@@ -9,6 +9,7 @@ pub mod backup;
 pub mod channel;
 pub mod check;
 pub mod compression;
+pub mod data;
 pub mod foreseen;
 pub mod frame;
 pub mod hello;

@@ -4,6 +4,7 @@ use capstan_engine::problem::Explain;
 use capstan_engine::threads::NoThread;
 use capstan_wire::WireError;
 use capstan_wire::channel::ChannelError;
+use capstan_wire::data::DataError;
 use capstan_wire::frame::FrameError;
 use capstan_wire::hello::NoCommonVersion;
 
@@ -19,6 +20,12 @@ pub enum Broken {
     /// The other side ended the conversation, with nothing more to say.
     #[error("the other side ended the conversation")]
     Ended,
+    /// It ended within a message.
+    #[error("the connection was cut within a message")]
+    CutOff,
+    /// The other side says why it does not go on.
+    #[error("the other side refuses: {0}")]
+    Refused(String),
     /// The operating system reports an error.
     #[error("the connection failed: {0}")]
     Failed(String),
@@ -31,6 +38,9 @@ pub enum Broken {
     /// It breaks the rules of a channel.
     #[error("the other side does not keep the protocol: {0}")]
     Channel(#[from] ChannelError),
+    /// It breaks the rules of a data connection.
+    #[error("the other side does not keep the protocol: {0}")]
+    Data(#[from] DataError),
     /// A message that is none, or too long.
     #[error("the other side does not keep the protocol: {0}")]
     Message(String),
@@ -48,16 +58,21 @@ pub enum Broken {
 impl Explain for Broken {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Silent(_) | Self::Failed(_) => {
+            Self::Silent(_) | Self::Failed(_) | Self::CutOff => {
                 "see whether the other host runs, and whether a firewall drops idle connections"
                     .to_owned()
             }
-            Self::Frame(_) | Self::Channel(_) | Self::Message(_) | Self::TooMuch => {
-                "bring both hosts to the same version of capstan".to_owned()
-            }
-            Self::Closed | Self::Gone | Self::Ended | Self::Version(_) | Self::NoThread(_) => {
-                return None;
-            }
+            Self::Frame(_)
+            | Self::Channel(_)
+            | Self::Data(_)
+            | Self::Message(_)
+            | Self::TooMuch => "bring both hosts to the same version of capstan".to_owned(),
+            Self::Closed
+            | Self::Gone
+            | Self::Ended
+            | Self::Refused(_)
+            | Self::Version(_)
+            | Self::NoThread(_) => return None,
         })
     }
 }

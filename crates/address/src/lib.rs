@@ -7,11 +7,13 @@
 
 mod array;
 mod error;
+mod host;
 pub mod iscsi;
 pub mod store;
 
 pub use array::ArrayAddress;
 pub use error::AddressError;
+pub use host::{HostName, NoHostName};
 pub use store::StoreAddress;
 
 use std::fmt;

@@ -41,6 +41,7 @@ mod versions;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use capstan_address::HostName;
 use capstan_engine::entropy::Entropy;
 use capstan_format::id::{CellId, SegmentId, SegmentNumber};
 use capstan_idb::Idb;
@@ -177,7 +178,7 @@ impl Cell {
     }
 
     /// What this host is called: objects and sessions that it makes are of that host.
-    pub fn host(&self) -> &str {
+    pub fn host(&self) -> &HostName {
         self.idb.host()
     }
 

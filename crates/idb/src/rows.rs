@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use capstan_address::Address;
+use capstan_address::{HostName, Address};
 use capstan_format::id::{
     KeyId, MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
 };
@@ -87,7 +87,7 @@ pub struct Object {
     /// Its name; empty while only the encrypted form is known.
     pub name: String,
     /// The host it belongs to; empty if unknown.
-    pub host: String,
+    pub host: HostName,
     /// Its encrypted name, from an import without the key.
     pub sealed: Option<Vec<u8>>,
 }
@@ -156,7 +156,7 @@ pub struct Session {
     /// How it stands or ended.
     pub status: Status,
     /// The host whose data it concerns.
-    pub host: String,
+    pub host: HostName,
     /// The device it uses.
     pub device: String,
     /// When it began, in microseconds since 1970.
@@ -252,7 +252,7 @@ pub(crate) fn session(row: &Row) -> std::result::Result<Session, Fault> {
         version: decode::parsed_opt(row, "version_id")?,
         parent: decode::parsed_opt(row, "parent_id")?,
         status: decode::parsed(row, "status")?,
-        host: row.try_get("host")?,
+        host: HostName::recorded(row.try_get::<String>("host")?),
         device: row.try_get("device")?,
         started_us: row.try_get("started_us")?,
         run_us: row.try_get("run_us")?,

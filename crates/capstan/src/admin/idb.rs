@@ -161,7 +161,7 @@ struct Sheet<'a> {
 
 fn recovery_key(global: &Global, args: &RecoveryKeyArgs) -> Result<u8, Failure> {
     let cell = home::open(global)?;
-    let host = capstan_cell::system_host();
+    let host = capstan_cell::system_host().to_string();
     let name = args.name.clone().unwrap_or(host);
     cell.make_recovery_key(args.replace, |key| print_recovery_key(&cell, key, &name, args.json))?;
     Ok(COMPLETED)

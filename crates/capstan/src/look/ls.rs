@@ -325,7 +325,7 @@ pub fn json_of_found(found: &Found) -> Map<String, Value> {
     let mut object = Map::new();
     let started = jiff::Timestamp::from_microsecond(found.started_us).map(|t| t.to_string());
     object.insert("name".to_owned(), found.name.clone().into());
-    object.insert("host".to_owned(), found.host.clone().into());
+    object.insert("host".to_owned(), found.host.to_string().into());
     object.insert("session".to_owned(), found.session.clone().into());
     object.insert("started".to_owned(), started.ok().into());
     put_kept(&mut object, &found.kept);

@@ -107,7 +107,7 @@ fn list(sessions: &[SessionInfo]) -> String {
             s.id.chars().take(8).collect(),
             if several_kinds { s.kind.clone() } else { String::new() },
             s.name.clone(),
-            if several_hosts { s.host.clone() } else { String::new() },
+            if several_hosts { s.host.to_string() } else { String::new() },
             local_time(s.started_us),
             s.status.replace('_', " "),
             s.method.clone(),
@@ -182,7 +182,7 @@ fn json_of(session: &SessionInfo, with_report: bool) -> Map<String, Value> {
     put("id", session.id.clone().into());
     put("kind", session.kind.clone().into());
     put("name", session.name.clone().into());
-    put("host", session.host.clone().into());
+    put("host", session.host.to_string().into());
     put("status", session.status.clone().into());
     put("method", session.method.clone().into());
     put("device", session.device.clone().into());

@@ -214,7 +214,7 @@ fn list(all: &[ObjectStatus]) -> String {
         let none = || "none".to_owned();
         [
             o.name.clone(),
-            o.host.clone(),
+            o.host.to_string(),
             o.health.name().to_owned(),
             o.complete_us.map_or_else(none, local_time),
             o.age.map_or_else(String::new, age_text),

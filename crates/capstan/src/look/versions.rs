@@ -88,7 +88,7 @@ fn list(versions: &[VersionInfo]) -> String {
     let row = |v: &VersionInfo| {
         [
             format!("{}@{}", v.name, v.session.get(..8).unwrap_or_default()),
-            if several_hosts { v.host.clone() } else { String::new() },
+            if several_hosts { v.host.to_string() } else { String::new() },
             local_time(v.started_us),
             v.method.clone(),
             v.state.as_str().to_owned(),
@@ -108,7 +108,7 @@ fn json_of(v: &VersionInfo) -> Map<String, Value> {
     let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
     let started = Timestamp::from_microsecond(v.started_us).map(|t| t.to_string());
     put("name", v.name.clone().into());
-    put("host", v.host.clone().into());
+    put("host", v.host.to_string().into());
     put("session", v.session.clone().into());
     put("started", started.ok().into());
     put("method", v.method.clone().into());

@@ -1,5 +1,6 @@
 //! `capstan prune`: which versions stay and go, and why.
 
+use capstan_address::HostName;
 use std::sync::Arc;
 
 use capstan_cell::Cell;
@@ -35,7 +36,7 @@ pub fn run(global: &Global, args: &PruneArgs) -> Result<u8, Failure> {
     let request = PruneRequest {
         names: args.names.clone(),
         rules: args.rules(),
-        host: args.host.clone(),
+        host: args.host.clone().map(HostName::recorded),
         give_up: args.give_up,
         dry_run: args.dry_run,
         ..PruneRequest::default()

@@ -4,6 +4,7 @@ mod letter;
 mod requests;
 mod unsaid;
 
+use capstan_address::HostName;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -43,7 +44,7 @@ const DAY: Duration = Duration::from_secs(26 * 3600);
 pub struct RunReport {
     /// The specification's file.
     spec: String,
-    host: String,
+    host: HostName,
     /// As of a session: the gravest of all.
     status: &'static str,
     exit_code: u8,

@@ -1,5 +1,6 @@
 //! Running a session: signals, messages, progress, and the report at its end.
 
+use capstan_address::HostName;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -181,7 +182,7 @@ fn print_text(show: &Show, text: &str) -> Result<(), Failure> {
 /// The report of a session that could not begin.
 pub fn failed(
     devices: &dyn DeviceHost,
-    host: &str,
+    host: &HostName,
     method: &str,
     start: Timestamp,
     failure: &Failure,

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use capstan_address::LibraryName;
+use capstan_address::{HostName, LibraryName};
 use capstan_engine::leaving;
 use capstan_idb::{Idb, IdbError, RobotLease};
 use capstan_medium::DeviceError;
@@ -271,7 +271,7 @@ impl Drop for Booked {
     }
 }
 
-fn new_lease(host: &str, robot: &str, terms: Terms) -> RobotLease {
+fn new_lease(host: &HostName, robot: &str, terms: Terms) -> RobotLease {
     let now = now_us();
     RobotLease {
         robot: robot.to_owned(),

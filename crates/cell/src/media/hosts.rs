@@ -18,7 +18,7 @@ use crate::error::{CellError, Result};
 /// The host that has a medium, if it is another one than this.
 pub(crate) fn other_host<'m>(idb: &Idb, medium: &'m Medium) -> Option<&'m str> {
     let last = medium.hosts.last().filter(|_| idb.is_on_server())?;
-    (*last != idb.host()).then_some(last)
+    (*last != *idb.host()).then_some(last)
 }
 
 /// Whether the place that is recorded of a medium is one of this host's.

@@ -1,5 +1,6 @@
 //! One machine under two names: its objects are found by name and host, so under a new name it begins anew.
 
+use capstan_address::HostName;
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ impl Cell {
         let of_all: Vec<_> =
             all.iter().map(|o| (o.name.clone(), o.host.clone(), began(o))).collect();
         for of in all.iter_mut().filter(|o| o.age.is_none_or(|age| age > max_age)) {
-            let is_newer = |other: &&(String, String, Option<i64>)| {
+            let is_newer = |other: &&(String, HostName, Option<i64>)| {
                 other.0 == of.name && other.1 != of.host && other.2 > began(of)
             };
             let Some((name, now, _)) = of_all.iter().find(is_newer) else { continue };

@@ -1,5 +1,6 @@
 //! Questions to the internal database: what is in a version, where a name occurs, which sessions there were.
 
+use capstan_address::HostName;
 use std::collections::BTreeSet;
 
 use capstan_catalog::find::{Among, each_among};
@@ -27,7 +28,7 @@ pub struct Found {
     /// The object's name.
     pub name: String,
     /// The host it is of.
-    pub host: String,
+    pub host: HostName,
     /// The id of the session.
     pub session: String,
     /// When that session started, in microseconds since 1970.
@@ -75,7 +76,7 @@ pub struct SessionInfo {
     /// The object's name.
     pub name: String,
     /// The host.
-    pub host: String,
+    pub host: HostName,
     /// Its status.
     pub status: String,
     /// Method of a backup.

@@ -1,5 +1,6 @@
 //! The versions of an object that can be restored, and how each of them is.
 
+use capstan_address::HostName;
 use std::collections::HashSet;
 
 use capstan_format::id::VersionId;
@@ -17,7 +18,7 @@ pub struct VersionInfo {
     /// The object's name; of one whose name is encrypted, its id.
     pub name: String,
     /// The host it is of.
-    pub host: String,
+    pub host: HostName,
     /// The id of the session that wrote it last, or the version's own where none is on record.
     pub session: String,
     /// When it was begun, in microseconds since 1970.

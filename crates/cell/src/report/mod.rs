@@ -5,6 +5,7 @@ pub(crate) mod expected;
 pub(crate) mod history;
 pub(crate) mod outcome;
 
+use capstan_address::HostName;
 use std::collections::BTreeMap;
 
 use capstan_engine::meter::{Meters, Stage};
@@ -288,7 +289,7 @@ pub struct Report {
     /// The object's name.
     pub name: String,
     /// The host.
-    pub host: String,
+    pub host: HostName,
     /// Method: `full`; of other sessions their kind (`restore`, `verify`, `import`).
     pub method: String,
     /// The session it goes on with or restores from.

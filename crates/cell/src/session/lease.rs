@@ -4,6 +4,7 @@
 //! A process that can be seen has what it holds as long as it is there, also while it is stopped. Of another, whoever would remove
 //! something watches by his own clock that it says for as long as a lease is given that it is there: clocks differ.
 
+use capstan_address::HostName;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -73,7 +74,7 @@ impl Drop for Reading {
     }
 }
 
-fn this_process(host: &str) -> Reader {
+fn this_process(host: &HostName) -> Reader {
     let now = now_us();
     let pid = std::process::id();
     Reader {

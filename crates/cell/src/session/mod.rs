@@ -8,6 +8,7 @@ pub(crate) mod waited;
 pub(crate) mod waits;
 pub(crate) mod watch;
 
+use capstan_address::HostName;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -84,7 +85,7 @@ impl Cell {
 
 /// The same, of that host.
 pub(crate) fn begun_on(
-    host: &str,
+    host: &HostName,
     id: SessionId,
     kind: &str,
     device: String,

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
+use capstan_address::HostName;
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{AppliedMigration, Migrate, MigrateError, Migration, MigrationType, Migrator};
 use tokio::runtime::Handle;
@@ -47,9 +48,9 @@ pub struct Idb {
     /// What it is called: its file, or its address without a password.
     place: String,
     /// What its settings say that this host is called; where they do not, nothing.
-    set_host: Option<String>,
+    set_host: Option<HostName>,
     /// What the system calls it.
-    system_host: String,
+    system_host: HostName,
     links: Links,
 }
 
@@ -197,8 +198,8 @@ impl Idb {
     }
 
     /// What this host is called in the tables: as the settings of the home say, else as the system does.
-    pub fn host(&self) -> &str {
-        self.set_host.as_deref().unwrap_or(&self.system_host)
+    pub fn host(&self) -> &HostName {
+        self.set_host.as_ref().unwrap_or(&self.system_host)
     }
 
     /// Whether the settings say it.

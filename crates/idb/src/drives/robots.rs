@@ -1,5 +1,6 @@
 //! Leases of robots: of all processes that have this database, on whatever host, one moves tapes in a library at a time.
 
+use capstan_address::HostName;
 use crate::db::Idb;
 use crate::decode::{self, Fault, Row};
 use crate::{Result, sql};
@@ -12,7 +13,7 @@ pub struct RobotLease {
     /// The lease's own identity.
     pub lease: String,
     /// The host of the process that has it.
-    pub host: String,
+    pub host: HostName,
     /// The process.
     pub pid: u32,
     /// The boot of that host and the space of process numbers in which `pid` means that process, and when it was begun.
@@ -38,7 +39,7 @@ impl Idb {
             )
             .bind(&wanted.robot)
             .bind(&wanted.lease)
-            .bind(&wanted.host)
+            .bind(wanted.host.as_str())
             .bind(i64::from(wanted.pid))
             .bind(&wanted.birth)
             .bind(wanted.since_us)
@@ -83,7 +84,7 @@ fn lease(row: &Row) -> std::result::Result<RobotLease, Fault> {
     Ok(RobotLease {
         robot: row.try_get("robot")?,
         lease: row.try_get("lease")?,
-        host: row.try_get("host")?,
+        host: HostName::recorded(row.try_get::<String>("host")?),
         pid: decode::count(row, "pid")?,
         birth: row.try_get("boot_id")?,
         since_us: row.try_get("since_us")?,

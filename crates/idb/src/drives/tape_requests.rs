@@ -1,5 +1,6 @@
 //! Drives that wait for a tape that somebody is to put in.
 
+use capstan_address::HostName;
 use crate::db::Idb;
 use crate::decode::{self, Fault, Row};
 use crate::{Result, sql};
@@ -8,7 +9,7 @@ use crate::{Result, sql};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TapeRequest {
     /// The host whose process waits.
-    pub host: String,
+    pub host: HostName,
     /// The process.
     pub pid: u32,
     /// The boot of that host and the space of process numbers in which `pid` means that process, and when it was begun.
@@ -34,7 +35,7 @@ impl Idb {
                  wanted = excluded.wanted, since_us = excluded.since_us, \
                  heard_us = excluded.heard_us",
             )
-            .bind(&request.host)
+            .bind(request.host.as_str())
             .bind(i64::from(request.pid))
             .bind(&request.drive)
             .bind(&request.birth)
@@ -68,7 +69,7 @@ impl Idb {
 
 fn request(row: &Row) -> std::result::Result<TapeRequest, Fault> {
     Ok(TapeRequest {
-        host: row.try_get("host")?,
+        host: HostName::recorded(row.try_get::<String>("host")?),
         pid: decode::count(row, "pid")?,
         birth: row.try_get("boot_id")?,
         drive: row.try_get("drive")?,

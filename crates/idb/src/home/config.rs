@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use capstan_engine::problem::Problem;
+use capstan_address::{HostName, NoHostName};
+use capstan_engine::problem::{Explain, Problem};
 use capstan_engine::regular;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -21,8 +22,6 @@ const SIZE_MAX: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The longest that can be said.
 const PATIENCE_MAX: Duration = Duration::from_secs(24 * 3600);
-/// The longest name of a host, in bytes.
-const HOST_MAX: usize = 255;
 
 /// What a home's file says.
 #[derive(Debug, Clone)]
@@ -32,7 +31,7 @@ pub(crate) struct Config {
     /// How long a server that went away is waited for.
     pub patience: Duration,
     /// What this host is called in the tables, if not as the system calls it.
-    pub host: Option<String>,
+    pub host: Option<HostName>,
 }
 
 impl Config {
@@ -75,7 +74,7 @@ fn parse(path: &Path, text: &str) -> Result<Config> {
                 Ok(())
             }),
             "host" => text_of(key, value).and_then(|name| {
-                config.host = Some(host(name)?);
+                config.host = Some(name.parse().map_err(|e: NoHostName| e.problem())?);
                 Ok(())
             }),
             other => Err(Problem::new(format!("'{other}' is no setting"))
@@ -97,18 +96,8 @@ fn text_of<'t>(
 }
 
 /// What the system calls this host.
-pub fn system_host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-/// A host's name, as lists show it.
-fn host(text: &str) -> std::result::Result<String, Problem> {
-    let is_name = |c: char| !c.is_whitespace() && !c.is_control();
-    if text.is_empty() || text.len() > HOST_MAX || !text.chars().all(is_name) {
-        return Err(Problem::new(format!("'{}' is no host's name", text.escape_debug()))
-            .hint("write it as `uname -n` gave it"));
-    }
-    Ok(text.to_owned())
+pub fn system_host() -> HostName {
+    HostName::recorded(rustix::system::uname().nodename().to_string_lossy())
 }
 
 /// A time as "90s", "5m" or "1h".

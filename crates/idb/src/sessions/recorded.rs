@@ -1,5 +1,6 @@
 //! What was done: sessions, from their begin to their end or to the discovery that they died.
 
+use capstan_address::HostName;
 use std::collections::HashMap;
 
 use capstan_format::id::{ObjectId, SessionId, VersionId};
@@ -330,9 +331,10 @@ fn known(what: &'static str, id: SessionId, rows: u64) -> std::result::Result<()
 fn merge(recorded: Session, found: &Session) -> Session {
     let found = found.clone();
     let text = |first: String, second: String| if first.is_empty() { second } else { first };
+    let of = |first: HostName, second: HostName| if first.is_empty() { second } else { first };
     if recorded.status.says_more_than(found.status) {
         // What the piece that was found first did not know.
-        return Session { host: text(recorded.host, found.host), ..recorded };
+        return Session { host: of(recorded.host, found.host), ..recorded };
     }
     let more = found.status.says_more_than(recorded.status);
     let (first, second) = if more { (found, recorded) } else { (recorded, found) };
@@ -345,7 +347,7 @@ fn merge(recorded: Session, found: &Session) -> Session {
         version: first.version.or(second.version),
         parent: first.parent.or(second.parent),
         status: first.status,
-        host: text(first.host, second.host),
+        host: of(first.host, second.host),
         device: text(first.device, second.device),
         started_us: first.started_us,
         run_us: first.run_us.or(second.run_us),
@@ -391,7 +393,7 @@ async fn put_session(
     .bind(session.version.map(|id| id.to_string()))
     .bind(session.parent.map(|id| id.to_string()))
     .bind(session.status.as_str())
-    .bind(&session.host)
+    .bind(session.host.as_str())
     .bind(&session.device)
     .bind(session.started_us)
     .bind(session.ended_us)

@@ -1,5 +1,6 @@
 //! Backups and runs that were refused, and prunes that could not make room: the last of each, until one goes well.
 
+use capstan_address::HostName;
 use crate::db::Idb;
 use crate::decode::{self, Fault, Row};
 use crate::{Result, sql};
@@ -34,7 +35,7 @@ pub struct Refusal {
     /// The object's name, or the specification's path.
     pub name: String,
     /// The host that asked.
-    pub host: String,
+    pub host: HostName,
     /// When, in microseconds since 1970.
     pub refused_us: i64,
     /// The exit code.
@@ -55,7 +56,7 @@ impl Idb {
             )
             .bind(refusal.kind.as_str())
             .bind(&refusal.name)
-            .bind(&refusal.host)
+            .bind(refusal.host.as_str())
             .bind(refusal.refused_us)
             .bind(i64::from(refusal.code))
             .bind(&refusal.reason)
@@ -93,7 +94,7 @@ fn refusal(row: &Row) -> std::result::Result<Refusal, Fault> {
             _ => Refused::Backup,
         },
         name: row.try_get("name")?,
-        host: row.try_get("host")?,
+        host: HostName::recorded(row.try_get::<String>("host")?),
         refused_us: row.try_get("refused_us")?,
         code: decode::count(row, "code")?,
         reason: row.try_get("reason")?,

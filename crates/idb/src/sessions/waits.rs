@@ -1,5 +1,6 @@
 //! What processes wait for that others have.
 
+use capstan_address::HostName;
 use crate::db::Idb;
 use crate::decode::{self, Fault, Row};
 use crate::{Result, sql};
@@ -8,7 +9,7 @@ use crate::{Result, sql};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionWait {
     /// The host whose process waits.
-    pub host: String,
+    pub host: HostName,
     /// The process.
     pub pid: u32,
     /// The boot of that host and the space of process numbers in which `pid` means that process, and when it was begun.
@@ -36,7 +37,7 @@ impl Idb {
                  ON CONFLICT (boot_id, pid, number) DO UPDATE SET why = excluded.why, \
                  since_us = excluded.since_us, heard_us = excluded.heard_us",
             )
-            .bind(&wait.host)
+            .bind(wait.host.as_str())
             .bind(i64::from(wait.pid))
             .bind(&wait.birth)
             .bind(number(wait.number))
@@ -75,7 +76,7 @@ fn number(of: u64) -> i64 {
 
 fn wait(row: &Row) -> std::result::Result<SessionWait, Fault> {
     Ok(SessionWait {
-        host: row.try_get("host")?,
+        host: HostName::recorded(row.try_get::<String>("host")?),
         pid: decode::count(row, "pid")?,
         birth: row.try_get("boot_id")?,
         number: decode::count(row, "number")?,

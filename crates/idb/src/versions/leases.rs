@@ -2,6 +2,7 @@
 //! transactions of the kind in which versions are given up, so there is no moment between. They go with their processes: after a
 //! failure of power nobody misses them.
 
+use capstan_address::HostName;
 use std::collections::HashMap;
 
 use capstan_format::id::{MediumId, VersionId};
@@ -17,7 +18,7 @@ pub struct Reader {
     /// The lease's own identity.
     pub lease: String,
     /// The host of the process.
-    pub host: String,
+    pub host: HostName,
     /// The boot and the space of process numbers in which its number means it.
     pub place: String,
     /// The process.
@@ -190,7 +191,7 @@ async fn put(
     )
     .bind(&reader.lease)
     .bind(version.to_string())
-    .bind(&reader.host)
+    .bind(reader.host.as_str())
     .bind(&reader.place)
     .bind(i64::from(reader.pid))
     .bind(&reader.started)
@@ -204,7 +205,7 @@ async fn put(
 fn reader(row: &Row) -> std::result::Result<Reader, Fault> {
     Ok(Reader {
         lease: row.try_get("lease")?,
-        host: row.try_get("host")?,
+        host: HostName::recorded(row.try_get::<String>("host")?),
         place: row.try_get("place")?,
         pid: decode::count(row, "pid")?,
         started: row.try_get("started")?,

@@ -1,5 +1,6 @@
 //! What is backed up: objects and their versions.
 
+use capstan_address::HostName;
 use capstan_format::id::{ObjectId, VersionId};
 
 use crate::db::{Conn, Idb};
@@ -23,7 +24,7 @@ impl Idb {
             )
             .bind(object.id.to_string())
             .bind(&object.name)
-            .bind(&object.host)
+            .bind(object.host.as_str())
             .bind(object.sealed.as_deref().map(decode::bytes_in))
             .execute(conn)
             .await?;
@@ -210,7 +211,7 @@ fn object(row: &Row) -> std::result::Result<Object, Fault> {
     Ok(Object {
         id: decode::parsed(row, "id")?,
         name: row.try_get("name")?,
-        host: row.try_get("host")?,
+        host: HostName::recorded(row.try_get::<String>("host")?),
         sealed: decode::bytes_opt(row, "sealed")?,
     })
 }

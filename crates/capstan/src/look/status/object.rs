@@ -39,7 +39,7 @@ fn text(of: &ObjectDetail) -> String {
     let status = &of.status;
     let mut lines = vec![
         ("Object", status.name.clone()),
-        ("Host", status.host.clone()),
+        ("Host", status.host.to_string()),
         ("Health", status.health.name().to_owned()),
     ];
     lines.extend(status.why.iter().map(|why| ("", why.clone())));

@@ -146,7 +146,7 @@ impl Cell {
             source,
             names: StreamNames {
                 name: name.to_owned(),
-                host: object.map(|o| o.host).unwrap_or_default(),
+                host: object.map(|o| o.host).unwrap_or_default().into(),
                 method: "full".to_owned(),
                 tags: Vec::new(),
             },

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use capstan_address::LibraryName;
+use capstan_address::{HostName, LibraryName};
 use capstan_catalog::keys::VersionKeys;
 use capstan_catalog::version::{Merged, Overview};
 use capstan_engine::ladder::Ladder;
@@ -391,7 +391,7 @@ impl<'a> Run<'a> {
         let mut report = Report {
             session: on.label.session.to_string(),
             name: self.names.name.clone(),
-            host: self.names.host.clone(),
+            host: HostName::recorded(&*self.names.host),
             method: "synthetic full".to_owned(),
             base_session: on.parent.map(|s| s.to_string()),
             status: status.to_string(),

@@ -1,5 +1,6 @@
 //! Names of objects that were imported without a secret, opened later by the names key of the home.
 
+use capstan_address::HostName;
 use std::io::BufReader;
 
 use capstan_catalog::keys::VersionKeys;
@@ -37,7 +38,7 @@ impl Cell {
         let mut any = false;
         for object in closed {
             let Some(names) = self.names_in_catalogs(&object, &keys)? else { continue };
-            self.idb.put_object(&Object { name: names.name, host: names.host, ..object })?;
+            self.idb.put_object(&Object { name: names.name, host: HostName::recorded(names.host), ..object })?;
             any = true;
         }
         if any {

@@ -1,5 +1,6 @@
 //! Objects, versions and sessions that were found on a medium.
 
+use capstan_address::HostName;
 use std::collections::BTreeSet;
 
 use capstan_format::id::VersionId;
@@ -21,7 +22,7 @@ impl Cell {
         self.idb.put_object(&Object {
             id: label.object,
             name: names.map(|n| n.name.clone()).unwrap_or_default(),
-            host: names.map(|n| n.host.clone()).unwrap_or_default(),
+            host: HostName::recorded(names.map(|n| n.host.clone()).unwrap_or_default()),
             sealed: s.sealed.clone(),
         })?;
         self.idb.upsert_version(&Version {
@@ -43,7 +44,7 @@ impl Cell {
             version: Some(label.version),
             parent: label.parent,
             status,
-            host: names.map(|n| n.host.clone()).unwrap_or_default(),
+            host: HostName::recorded(names.map(|n| n.host.clone()).unwrap_or_default()),
             device: String::new(),
             started_us: label.started_us,
             run_us: None,

@@ -1,5 +1,6 @@
 //! What a prune is asked for: of which objects, by which rules.
 
+use capstan_address::HostName;
 use std::collections::{HashMap, HashSet};
 
 use capstan_catalog::CatalogError;
@@ -17,7 +18,7 @@ use crate::versions::leap::{Leap, believed_by};
 
 impl PruneRequest {
     /// The host of which objects are asked for; nothing, for those of all.
-    pub(super) fn of_host(&self, here: &str) -> Option<String> {
+    pub(super) fn of_host(&self, here: &HostName) -> Option<HostName> {
         self.host.clone().or_else(|| self.give_up.then(|| here.to_owned()))
     }
 }
@@ -112,7 +113,7 @@ impl Cell {
             let of_host: HashSet<_> =
                 self.idb.objects()?.into_iter().filter(is_of_host).map(|o| o.id).collect();
             return match of_host.is_empty() {
-                true => Err(PruneRefusal::UnknownHost { host: host.clone() }.into()),
+                true => Err(PruneRefusal::UnknownHost { host: host.to_string() }.into()),
                 false => Ok(Some(of_host)),
             };
         }
@@ -128,7 +129,7 @@ impl Cell {
                 let others: Vec<_> = all.iter().map(|o| format!("'{}'", o.host)).collect();
                 return Err(PruneRefusal::OfAnotherHost {
                     name: name.clone(),
-                    host: host.clone(),
+                    host: host.to_string(),
                     others: others.join(", "),
                 }
                 .into());

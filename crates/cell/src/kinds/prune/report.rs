@@ -1,5 +1,6 @@
 //! What a prune is asked for, and what it did: values.
 
+use capstan_address::HostName;
 use crate::versions::away_media::AwayMedium;
 use crate::versions::leap::Leap;
 
@@ -12,7 +13,7 @@ pub struct PruneRequest {
     /// Names of objects; all, if none is given.
     pub names: Vec<String>,
     /// Only objects of this host; if none is given, of this one where objects are given up, else of all.
-    pub host: Option<String>,
+    pub host: Option<HostName>,
     /// Which of their versions are kept.
     pub rules: KeepRules,
     /// Whether all of the objects that are named goes, but what is protected, locked or read; without rules.
@@ -34,7 +35,7 @@ pub struct PrunedVersion {
     /// The object's name.
     pub name: String,
     /// The host it is of.
-    pub host: String,
+    pub host: HostName,
     /// The session that wrote it, or the version's own id where none did.
     pub session: String,
     /// When it was begun, in microseconds since 1970.
@@ -167,7 +168,7 @@ pub struct UnconsolidatedBase {
     /// The object's name.
     pub name: String,
     /// The host it is of.
-    pub host: String,
+    pub host: HostName,
     /// The session that wrote the base.
     pub session: String,
     /// Why, and what to do.

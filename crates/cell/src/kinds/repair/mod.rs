@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use capstan_address::Address;
+use capstan_address::{HostName, Address};
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::{MediumId, SegmentId, SessionId};
@@ -369,7 +369,7 @@ fn refuse_itself(from: Option<&Medium>, id: MediumId, label: &str) -> Result<()>
 }
 
 /// The report of a repair that begins.
-fn report_of(host: &str, label: &str, started_us: i64, dry_run: bool) -> Report {
+fn report_of(host: &HostName, label: &str, started_us: i64, dry_run: bool) -> Report {
     Report {
         name: label.to_owned(),
         host: host.to_owned(),

@@ -4,6 +4,7 @@ mod faults;
 mod judge;
 mod lost;
 
+use capstan_address::HostName;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ pub struct ObjectStatus {
     /// Its name; of an object whose name is encrypted, its id.
     pub name: String,
     /// Its host.
-    pub host: String,
+    pub host: HostName,
     /// How it stands.
     pub health: Health,
     /// Why, if not well: one sentence each.

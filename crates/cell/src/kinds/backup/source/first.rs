@@ -1,5 +1,6 @@
 //! The first backup of an object that may be none: why one that was backed up before is not known by its name.
 
+use capstan_address::HostName;
 use std::collections::HashSet;
 
 use capstan_engine::message::{Code, shell_word};
@@ -79,7 +80,7 @@ impl Cell {
     }
 
     /// The host by whose name this home backed up an object of that name: sessions that were imported have no process.
-    fn earlier_host(&self, name: &str) -> Result<Option<String>> {
+    fn earlier_host(&self, name: &str) -> Result<Option<HostName>> {
         for object in self.idb.objects_by_name(name)? {
             for version in self.idb.versions_of(object.id)? {
                 let sessions = self.idb.sessions_of_version(version.id)?;

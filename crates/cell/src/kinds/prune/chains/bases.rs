@@ -4,6 +4,7 @@
 //! of the chain is marked: where it cannot be done, as there is no room or something is damaged, all of it stays as it is, and that
 //! is said.
 
+use capstan_address::HostName;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -81,7 +82,7 @@ pub(in crate::kinds::prune) fn versions_of(bases: &[Base]) -> HashSet<VersionId>
 }
 
 impl Bases {
-    fn fail(&mut self, base: Base, (name, host): (String, String), why: Lack) {
+    fn fail(&mut self, base: Base, (name, host): (String, HostName), why: Lack) {
         let session = base.session.clone();
         let Lack { why, bytes: lacks_bytes } = why;
         self.failed.push((base, UnconsolidatedBase { name, host, session, why, lacks_bytes }));
@@ -119,7 +120,7 @@ impl Cell {
         Ok(of)
     }
 
-    fn plan_base(&self, base: &Base, of: (&str, &str), outlook: &Outlook<'_>) -> Result<Planned> {
+    fn plan_base(&self, base: &Base, of: (&str, &HostName), outlook: &Outlook<'_>) -> Result<Planned> {
         let view = VersionView::open(self, base.version.id)?;
         if let Some(hinder) = self.hinder_of(base, &view)? {
             return Ok(Planned::Stay(self.hindered(base, of, hinder, &|| Ok(None), outlook)?));

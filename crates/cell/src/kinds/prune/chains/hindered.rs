@@ -1,6 +1,7 @@
 //! What keeps a prune from consolidating a chain. Where the disk that gets the next backups lasts for a few of them only, that is said,
 //! with what helps: nobody else would notice before a backup has no room.
 
+use capstan_address::HostName;
 use std::collections::BTreeSet;
 
 use capstan_format::id::{MediumId, VersionId};
@@ -49,7 +50,7 @@ impl Cell {
     pub(in crate::kinds::prune) fn hindered(
         &self,
         base: &Base,
-        (name, host): (&str, &str),
+        (name, host): (&str, &HostName),
         hinder: Hinder,
         takes: &dyn Fn() -> Result<Option<u64>>,
         outlook: &Outlook<'_>,

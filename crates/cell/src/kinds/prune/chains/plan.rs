@@ -1,5 +1,6 @@
 //! What a prune is to do with bases: values.
 
+use capstan_address::HostName;
 use capstan_format::id::{MediumId, VersionId};
 use capstan_idb::{PruneRow, Version};
 
@@ -42,7 +43,7 @@ pub(in crate::kinds::prune) struct Plan {
     pub(in crate::kinds::prune) base: Base,
     pub of: ConsolidatedBase,
     /// The host of its object.
-    pub(in crate::kinds::prune) host: String,
+    pub(in crate::kinds::prune) host: HostName,
     pub medium: MediumId,
     pub to: To,
     /// Other disks that have all of the chain, and get the full too.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use capstan_address::Address;
+use capstan_address::{Address, HostName};
 use capstan_format::batch::BatchEncoder;
 use capstan_format::catalog::CatalogBuilder;
 use capstan_format::codec::{Codec, Compressor, Method};
@@ -63,7 +63,12 @@ pub fn generate(home: &Path, files: u64, incrementals: u64) -> Result<(u64, u64)
         drive_key: None,
     };
     let object = ObjectId([2; 16]);
-    idb.put_object(&Object { id: object, name: NAME.into(), host: "bench".into(), sealed: None })?;
+    idb.put_object(&Object {
+        id: object,
+        name: NAME.into(),
+        host: HostName::recorded("bench"),
+        sealed: None,
+    })?;
     idb.put_medium(&Medium {
         id: medium.medium,
         label: medium.label.clone(),
@@ -153,7 +158,7 @@ fn begin(idb: &Idb, label: &SessionLabel) -> Result<(), BenchError> {
         version: Some(label.version),
         parent: None,
         status: Status::Running,
-        host: "bench".to_owned(),
+        host: HostName::recorded("bench"),
         device: "file:/nowhere".to_owned(),
         started_us: label.started_us,
         run_us: None,
@@ -230,7 +235,7 @@ impl<'a> Writer<'a> {
         let label = serde_json::to_vec(&StreamLabel { session: self.session.clone() });
         let names = serde_json::to_vec(&StreamNames {
             name: NAME.into(),
-            host: "bench".into(),
+            host: "bench".to_owned(),
             method: "full".into(),
             tags: Vec::new(),
         });

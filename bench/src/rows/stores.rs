@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use capstan_address::Address;
+use capstan_address::{Address, HostName};
 use capstan_format::id::{
     MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
 };
@@ -92,7 +92,7 @@ fn fill(home: &Path) -> Result<(), BenchError> {
     idb.put_object(&Object {
         id: object,
         name: "bench".into(),
-        host: "bench".into(),
+        host: HostName::recorded("bench"),
         sealed: None,
     })?;
     idb.put_medium(&Medium {
@@ -124,7 +124,7 @@ fn fill(home: &Path) -> Result<(), BenchError> {
             version: Some(version),
             parent: None,
             status,
-            host: "bench".to_owned(),
+            host: HostName::recorded("bench"),
             device: "file:/nowhere".to_owned(),
             started_us,
             run_us: None,

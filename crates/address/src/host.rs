@@ -14,7 +14,16 @@ const MOST: usize = 255;
 /// A name that somebody gives is checked ([`FromStr`]). One that is on record, or that the system gives, is taken as it is
 /// ([`Self::recorded`]).
 #[derive(
-    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, serde::Serialize, serde::Deserialize,
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
 )]
 #[serde(transparent)]
 pub struct HostName(String);

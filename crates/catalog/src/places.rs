@@ -299,6 +299,7 @@ fn first_place(segment: &Segment, parts: &[StreamPart], session: u32) -> Segment
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_address::HostName;
     use capstan_format::id::{ObjectId, VersionId};
     use capstan_idb::{Medium, Object, Session, Status};
 
@@ -309,7 +310,7 @@ mod tests {
     /// A database with a version, its session and media 1 to 3.
     fn with_version(dir: &std::path::Path) -> (Idb, Version, SessionId) {
         let idb = Idb::open(&dir.join("home")).unwrap();
-        let (name, host) = ("t".to_owned(), "here".to_owned());
+        let (name, host) = ("t".to_owned(), HostName::recorded("here"));
         let object = Object { id: ObjectId(id(1)), name, host, sealed: None };
         idb.put_object(&object).unwrap();
         let version = Version {
@@ -330,7 +331,7 @@ mod tests {
             version: Some(version.id),
             parent: None,
             status: Status::Running,
-            host: "here".to_owned(),
+            host: HostName::recorded("here"),
             device: "there".to_owned(),
             started_us: 1,
             run_us: None,

@@ -17,10 +17,12 @@
 //! - `keys`: the key ring, the names key, and what opens what lies on media
 //! - `session`: what all sessions share: messages, leases, waits, the watch, the end
 //! - `report`: what a session says at its end, and what earlier reports said
+//! - `clients`: hosts with a disk agent
 //! - `process`: signs of life of processes
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
+mod clients;
 mod drives;
 mod error;
 mod keys;

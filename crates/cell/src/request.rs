@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use capstan_address::{Address, SpoolPlan};
+use capstan_address::{Address, HostName, SpoolPlan};
 use capstan_format::entry::Kind;
 use capstan_idb::RotationSet;
 pub use capstan_idb::{LogLevel, Protection};
@@ -104,6 +104,8 @@ impl fmt::Display for Encrypt {
 pub struct BackupRequest {
     /// What.
     pub source: Source,
+    /// The host whose files these are: a client of the cell; this one, if not said.
+    pub client: Option<HostName>,
     /// Where to.
     pub device: Address,
     /// Further devices that get the same.
@@ -250,6 +252,8 @@ pub enum RestoreTo {
 pub struct RestoreRequest {
     /// What.
     pub version: VersionName,
+    /// The host that it is restored to: a client of the cell; this one, if not said.
+    pub client: Option<HostName>,
     /// Only these paths (absolute, leading slash optional) and what is below them; all if empty.
     pub paths: Vec<Vec<u8>>,
     /// Patterns of what is left out, in order.

@@ -115,6 +115,7 @@ fn write_medium_with(path: &Path, rows: Vec<Entry>, contents: usize, fill: u64) 
 fn restore(cell: &Cell, to: RestoreTo) -> Report {
     let request = RestoreRequest {
         version: VersionName::parse("evil"),
+        client: None,
         paths: Vec::new(),
         exclude: Vec::new(),
         include: Vec::new(),

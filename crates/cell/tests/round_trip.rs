@@ -53,6 +53,7 @@ impl Bench {
     fn request(&self) -> BackupRequest {
         BackupRequest {
             source: Source::Paths(vec![self.path("src")]),
+            client: None,
             device: format!("file:{}", self.path("medium").display()).parse().unwrap(),
             mirrors: Vec::new(),
             pool: None,
@@ -100,6 +101,7 @@ impl Bench {
         let _ = fs::remove_dir_all(&into);
         let request = RestoreRequest {
             version: VersionName::parse("src"),
+            client: None,
             paths: paths.iter().map(|p| p.as_os_str().as_encoded_bytes().to_vec()).collect(),
             exclude: Vec::new(),
             include: Vec::new(),

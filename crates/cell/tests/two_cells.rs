@@ -136,8 +136,11 @@ fn each_cell_calls_its_host_by_its_own_name() {
     for (cell, host) in cells.iter().zip(["one", "two", &own]) {
         let medium = dir.path().join(format!("medium-of-{host}"));
         assert_eq!(
-            (cell.host(), backup(cell, &backup_request(&source, &medium)).host),
-            (host, host.to_owned())
+            (
+                cell.host().as_str(),
+                backup(cell, &backup_request(&source, &medium)).host.to_string()
+            ),
+            (host, host.to_string())
         );
         let hosts =
             |of: Vec<capstan_idb::Object>| of.into_iter().map(|o| o.host).collect::<Vec<_>>();

@@ -16,7 +16,6 @@
 //! The interface blocks. Bulk stages of Capstan are threads, and each call is one short
 //! transaction; it must not be made on a thread that runs asynchronous tasks.
 #![deny(missing_docs)]
-
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
 mod catalog_files;

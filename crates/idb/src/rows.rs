@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use capstan_address::{HostName, Address};
+use capstan_address::{Address, HostName};
 use capstan_format::id::{
     KeyId, MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
 };

@@ -2,6 +2,7 @@
 
 mod common;
 
+use capstan_address::HostName;
 use capstan_format::id::{KeyId, ObjectId, SessionId, VersionId};
 use capstan_idb::{IdbError, KeyRecord, Object, Running, Status, Totals};
 use common::*;
@@ -173,7 +174,7 @@ fn two_imports_of_pieces_add_up() {
     idb.mark_dead_sessions(&|_| true).unwrap();
     let mut piece = session(1, None, Status::Incomplete);
     (piece.files, piece.bytes_read, piece.parent) = (9, 1, Some(SessionId(nth(7))));
-    piece.host = String::new();
+    piece.host = HostName::default();
     idb.upsert_session(&piece).unwrap();
     (piece.files, piece.bytes_read, piece.parent) = (4, 8, None);
     idb.upsert_session(&piece).unwrap();
@@ -195,7 +196,7 @@ fn a_sealed_name_is_kept_and_a_known_name_is_not_lost() {
     let sealed = Some(vec![0, 1, 0xab, 0xff]);
     let id = ObjectId(nth(1));
     let without_key =
-        Object { id, name: String::new(), host: String::new(), sealed: sealed.clone() };
+        Object { id, name: String::new(), host: HostName::default(), sealed: sealed.clone() };
     idb.put_object(&without_key).unwrap();
     assert_eq!(idb.object(id).unwrap(), Some(without_key.clone()));
     let named = Object { sealed: None, ..object(1, "etc") };

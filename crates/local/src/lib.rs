@@ -13,5 +13,6 @@ use capstan_port::Agents;
 /// The agents of this host, in this process, with its devices. An error where the system gives no randomness.
 pub fn agents(devices: LocalDevices) -> io::Result<Agents> {
     let media = Arc::new(LocalMediaAgent::system()?);
-    Ok(Agents { disk: Arc::new(LocalDiskAgent::default()), media, devices: Arc::new(devices) })
+    let disk = Arc::new(LocalDiskAgent::default());
+    Ok(Agents { disk, clients: Arc::new(()), media, devices: Arc::new(devices) })
 }

@@ -12,13 +12,29 @@ pub mod media;
 
 use std::sync::Arc;
 
+use capstan_address::HostName;
 use capstan_medium::host::DeviceHost;
+
+/// Hosts other than the cell's own that have a disk agent.
+pub trait Clients: Send + Sync {
+    /// The disk agent of a host; nothing where that is no client of the cell.
+    fn disk_agent(&self, host: &HostName) -> Option<Arc<dyn disk::DiskAgent>>;
+}
+
+/// There are none: the cell is one machine.
+impl Clients for () {
+    fn disk_agent(&self, _: &HostName) -> Option<Arc<dyn disk::DiskAgent>> {
+        None
+    }
+}
 
 /// The agents of a cell.
 #[derive(Clone)]
 pub struct Agents {
-    /// Who reads what is backed up and writes what is restored.
+    /// Who reads what is backed up and writes what is restored, on the cell's own host.
     pub disk: Arc<dyn disk::DiskAgent>,
+    /// Who does so on other hosts.
+    pub clients: Arc<dyn Clients>,
     /// Who reads and writes media.
     pub media: Arc<dyn media::MediaAgent>,
     /// Where media, libraries and drives are opened.

@@ -217,6 +217,7 @@ fn json_of(session: &SessionInfo, with_report: bool) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_address::HostName;
     use capstan_cell::Committed;
 
     fn session(name: &str, report: Option<&str>) -> SessionInfo {
@@ -224,7 +225,7 @@ mod tests {
             id: "0123456789abcdef0123456789abcdef".to_owned(),
             kind: "backup".to_owned(),
             name: name.to_owned(),
-            host: "ann".to_owned(),
+            host: HostName::recorded("ann"),
             status: "completed_with_errors".to_owned(),
             method: "full".to_owned(),
             device: "file:/m".to_owned(),
@@ -269,7 +270,7 @@ mod tests {
         restore.is_writer = false;
         let alone = list(std::slice::from_ref(&restore));
         assert!(alone.contains("  restore  ") && !alone.contains("Host"), "{alone}");
-        restore.host = "bob".to_owned();
+        restore.host = HostName::recorded("bob");
         let both = list(&[session("x", None), restore]);
         for part in ["  backup   x", "  restore  x", "  ann ", "  bob "] {
             assert!(both.contains(part), "{part}: {both}");

@@ -263,11 +263,12 @@ fn json_of(o: &ObjectStatus) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_address::HostName;
 
     fn object(name: &str, health: Health, age: u64) -> ObjectStatus {
         ObjectStatus {
             name: name.to_owned(),
-            host: "ann".to_owned(),
+            host: HostName::recorded("ann"),
             health,
             why: if health == Health::Good { Vec::new() } else { vec!["it is old".to_owned()] },
             complete_us: Some(1_700_000_000_000_000),

@@ -109,6 +109,7 @@ pub fn bare(args: &BackupArgs) -> BackupRequest {
     let (select, busy, tune) = (&args.select, &args.busy, &args.tune);
     BackupRequest {
         source: source(args),
+        client: None,
         mirrors: args.mirror.clone(),
         device: args.to.device(),
         pool: args.to.pool(),

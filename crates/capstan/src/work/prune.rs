@@ -213,7 +213,7 @@ mod tests {
     fn it_is_said_what_goes_and_what_comes_back() {
         let version = |action, why: &str| PrunedVersion {
             name: "desk".to_owned(),
-            host: "h".to_owned(),
+            host: HostName::recorded("h"),
             session: "0123456789abcdef".to_owned(),
             started_us: 0,
             method: "full".to_owned(),

@@ -89,6 +89,7 @@ impl Asked<'_> {
         let args = self.args;
         let version = as_of(self.global, cell, version, args.as_of.as_ref())?;
         Ok(RestoreRequest {
+            client: None,
             paths: paths::of_versions(cell, &[&version], &self.select.paths)?,
             version,
             exclude: self.select.exclude.clone(),

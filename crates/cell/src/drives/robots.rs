@@ -313,9 +313,9 @@ mod tests {
 
     fn of_other_host() -> RobotLease {
         RobotLease {
-            host: "elsewhere".to_owned(),
+            host: HostName::recorded("elsewhere"),
             lease: "theirs".to_owned(),
-            ..new_lease("here", "r", SHORT)
+            ..new_lease(&HostName::recorded("here"), "r", SHORT)
         }
     }
 
@@ -343,10 +343,14 @@ mod tests {
             }
         });
         assert!(
-            idb.take_robot(&new_lease("here", "r", SHORT)).unwrap().is_none(),
+            idb.take_robot(&new_lease(&HostName::recorded("here"), "r", SHORT)).unwrap().is_none(),
             "it was given back"
         );
-        assert!(idb.take_robot(&new_lease("here", "other", SHORT)).unwrap().is_none());
+        assert!(
+            idb.take_robot(&new_lease(&HostName::recorded("here"), "other", SHORT))
+                .unwrap()
+                .is_none()
+        );
     }
 
     #[test]
@@ -376,7 +380,9 @@ mod tests {
         );
         // Whose lease it was cannot end the other's.
         idb.free_robot(&theirs).unwrap();
-        assert!(idb.take_robot(&new_lease("here", "r", SHORT)).unwrap().is_some());
+        assert!(
+            idb.take_robot(&new_lease(&HostName::recorded("here"), "r", SHORT)).unwrap().is_some()
+        );
         drop(booked);
     }
 
@@ -428,7 +434,7 @@ mod tests {
         let dead = RobotLease {
             pid: u32::MAX - 1,
             lease: "dead".to_owned(),
-            ..new_lease("here", "r", TERMS)
+            ..new_lease(&HostName::recorded("here"), "r", TERMS)
         };
         assert_eq!(idb.take_robot(&dead).unwrap(), None);
         let begun = Instant::now();

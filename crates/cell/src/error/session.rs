@@ -12,6 +12,12 @@ pub enum SessionRefusal {
         /// The version.
         version: VersionId,
     },
+    /// No client is called so.
+    #[error("'{host}' is no client of this cell")]
+    UnknownClient {
+        /// What was asked for.
+        host: String,
+    },
     /// Somebody reads a version of which something lies on a medium.
     #[error("{reader} reads {version}, which has something on medium '{label}'")]
     MediumRead {
@@ -30,6 +36,7 @@ impl Explain for SessionRefusal {
             Self::VersionExpired { .. } => {
                 "name one that is kept, `capstan sessions` lists them".to_owned()
             }
+            Self::UnknownClient { .. } => "name one that is, or none for this host".to_owned(),
             Self::MediumRead { .. } => "do it again when that is done".to_owned(),
         })
     }

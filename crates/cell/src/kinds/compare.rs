@@ -85,7 +85,10 @@ impl Cell {
         let is_inner = |root: &Vec<u8>| roots.iter().any(|of| of != root && is_inside(root, of));
         let (inner, roots): (Vec<_>, Vec<_>) = roots.iter().cloned().partition(is_inner);
         rules.inner_roots = inner;
-        self.never_enter(std::iter::empty(), &mut rules)?;
+        let client = self.client_of(&self.host_of(version.object)?)?;
+        if client.is_here {
+            self.never_enter(std::iter::empty(), &mut rules)?;
+        }
         let keys = session_keys(&view.keys);
         let job = CompareJob { roots, paths: paths.clone(), rules, keys };
         // Contents are read through a view of their own: files come in the order of the walk, data in that of the medium.
@@ -102,7 +105,7 @@ impl Cell {
             log: &log,
             each,
         };
-        let compared = self.agents.disk.compare(&job, frames, &log, &stop.0, &mut comparison);
+        let compared = client.agent.compare(&job, frames, &log, &stop.0, &mut comparison);
         if let Some(e) = comparison.failed {
             return Err(e);
         }

@@ -199,8 +199,12 @@ mod tests {
         let idb = Arc::new(Idb::open(&dir.path().join("home")).unwrap());
         let object = capstan_format::id::ObjectId([1; 16]);
         let named = |name: &str| name.to_owned();
-        let of =
-            capstan_idb::Object { id: object, name: named("o"), host: named("h"), sealed: None };
+        let of = capstan_idb::Object {
+            id: object,
+            name: named("o"),
+            host: HostName::recorded("h"),
+            sealed: None,
+        };
         idb.put_object(&of).unwrap();
         for n in 1..=2u8 {
             idb.upsert_version(&capstan_idb::Version {
@@ -220,10 +224,10 @@ mod tests {
     }
 
     fn elsewhere() -> Reader {
-        let process = this_process("here");
+        let process = this_process(&HostName::recorded("here"));
         Reader {
             place: format!("{} pid:[1]", crate::process::boot_id()),
-            host: "elsewhere".to_owned(),
+            host: HostName::recorded("elsewhere"),
             ..process
         }
     }
@@ -265,7 +269,7 @@ mod tests {
     #[test]
     fn a_process_of_this_machine_that_is_gone_holds_nothing() {
         let (_dir, idb) = idb();
-        let mut dead = this_process("here");
+        let mut dead = this_process(&HostName::recorded("here"));
         dead.started = "1".to_owned();
         idb.hold_versions(&dead, &[VersionId([1; 16])], true).unwrap();
         let begun = Instant::now();

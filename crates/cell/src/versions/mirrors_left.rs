@@ -66,6 +66,8 @@ pub(crate) fn mirrors_left(backups: &[Session]) -> Vec<String> {
 mod tests {
     use capstan_format::id::SessionId;
 
+    use capstan_address::HostName;
+
     use super::*;
     use crate::session::begun_on;
 
@@ -79,7 +81,13 @@ mod tests {
         Session {
             status,
             report,
-            ..begun_on("here", id, "backup", "file:/m".to_owned(), started_us * 1_000_000)
+            ..begun_on(
+                &HostName::recorded("here"),
+                id,
+                "backup",
+                "file:/m".to_owned(),
+                started_us * 1_000_000,
+            )
         }
     }
 

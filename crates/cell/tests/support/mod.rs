@@ -208,6 +208,7 @@ pub fn secrets(passphrase: Option<&str>) -> Secrets {
 pub fn backup_request(source: &Path, medium: &Path) -> BackupRequest {
     BackupRequest {
         source: Source::Paths(vec![source.to_owned()]),
+        client: None,
         device: format!("file:{}", medium.display()).parse().unwrap(),
         mirrors: Vec::new(),
         pool: None,
@@ -254,6 +255,7 @@ pub fn restore(cell: &Cell, name: &str, into: &Path) -> capstan_cell::Result<Rep
     let _ = fs::remove_dir_all(into);
     let request = RestoreRequest {
         version: VersionName::parse(name),
+        client: None,
         paths: Vec::new(),
         exclude: Vec::new(),
         include: Vec::new(),

@@ -1,9 +1,9 @@
 //! Leases of robots: of all processes that have this database, on whatever host, one moves tapes in a library at a time.
 
-use capstan_address::HostName;
 use crate::db::Idb;
 use crate::decode::{self, Fault, Row};
 use crate::{Result, sql};
+use capstan_address::HostName;
 
 /// A robot that somebody has.
 #[derive(Debug, Clone, PartialEq, Eq)]

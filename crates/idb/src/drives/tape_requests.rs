@@ -1,9 +1,9 @@
 //! Drives that wait for a tape that somebody is to put in.
 
-use capstan_address::HostName;
 use crate::db::Idb;
 use crate::decode::{self, Fault, Row};
 use crate::{Result, sql};
+use capstan_address::HostName;
 
 /// A drive that waits for a tape.
 #[derive(Debug, Clone, PartialEq, Eq)]

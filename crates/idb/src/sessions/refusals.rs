@@ -1,9 +1,9 @@
 //! Backups and runs that were refused, and prunes that could not make room: the last of each, until one goes well.
 
-use capstan_address::HostName;
 use crate::db::Idb;
 use crate::decode::{self, Fault, Row};
 use crate::{Result, sql};
+use capstan_address::HostName;
 
 /// What was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! What processes wait for that others have.
 
-use capstan_address::HostName;
 use crate::db::Idb;
 use crate::decode::{self, Fault, Row};
 use crate::{Result, sql};
+use capstan_address::HostName;
 
 /// Something that a process waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]

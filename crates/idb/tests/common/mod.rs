@@ -3,6 +3,7 @@
 
 pub mod server;
 
+use capstan_address::HostName;
 use capstan_format::id::{
     MediumId, ObjectId, SegmentId, SegmentNumber, SessionId, StreamId, VersionId,
 };
@@ -32,7 +33,12 @@ pub fn nth(n: u8) -> [u8; 16] {
 }
 
 pub fn object(n: u8, name: &str) -> Object {
-    Object { id: ObjectId(nth(n)), name: name.into(), host: "alpha".into(), sealed: None }
+    Object {
+        id: ObjectId(nth(n)),
+        name: name.into(),
+        host: HostName::recorded("alpha"),
+        sealed: None,
+    }
 }
 
 pub fn medium(n: u8, label: &str) -> Medium {
@@ -68,7 +74,7 @@ pub fn session(n: u8, version: Option<u8>, status: Status) -> Session {
         version: version.map(|v| VersionId(nth(v))),
         parent: None,
         status,
-        host: "alpha".into(),
+        host: HostName::recorded("alpha"),
         device: "file:/mnt/backup".parse().unwrap(),
         started_us: 2_000 + i64::from(n),
         run_us: None,

@@ -124,7 +124,7 @@ impl Life {
     fn cell(&self) -> Cell {
         let disk = Arc::new(crate::disk::Agent::of(self.cut.clone()));
         let media = Arc::new(LocalMediaAgent::system().unwrap());
-        let agents = Agents { disk, media, devices: self.devices.clone() };
+        let agents = Agents { disk, clients: Arc::new(()), media, devices: self.devices.clone() };
         Cell::open(&self.at("home"), Secrets::none(), agents).unwrap()
     }
 

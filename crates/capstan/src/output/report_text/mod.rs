@@ -142,6 +142,7 @@ fn time(rfc3339: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_address::HostName;
     use capstan_cell::report::{
         Bottleneck, LateBackhitches, Report, ReportError, StageReport, Staged, StagedVersion,
     };
@@ -157,7 +158,7 @@ mod tests {
         Report {
             session: "0123456789abcdef0123456789abcdef".to_owned(),
             name: "desk".to_owned(),
-            host: "ann".to_owned(),
+            host: HostName::recorded("ann"),
             method: "full".to_owned(),
             status: "completed_with_errors".to_owned(),
             start: "not a time".to_owned(),

@@ -128,6 +128,7 @@ fn lines_of(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_address::HostName;
     use capstan_cell::report::ReportError;
     use capstan_engine::problem::Problem;
 
@@ -138,7 +139,7 @@ mod tests {
     fn run(sessions: Vec<Report>, errors: &[&str], status: &'static str) -> RunReport {
         RunReport {
             spec: "/etc/capstan/desk.toml".to_owned(),
-            host: "ann".to_owned(),
+            host: HostName::recorded("ann"),
             status,
             exit_code: 1,
             start: "2026-11-24T01:30:00.000Z".to_owned(),

@@ -66,7 +66,7 @@ impl Job<'_> {
         };
         let names = StreamNames {
             name: plan.name.clone(),
-            host: cell.host().to_string(),
+            host: plan.client.host.to_string(),
             method: plan.method.clone(),
             tags: request.tags.clone(),
         };

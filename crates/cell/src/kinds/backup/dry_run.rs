@@ -89,7 +89,7 @@ impl Job<'_> {
     ) -> Result<Report> {
         let cursor = self.cursor.take();
         let order = self.order(cell, keys)?;
-        let ready = cell.agents.disk.ready(order, &Arc::new(Ladder::default()))?;
+        let ready = self.plan.client.agent.ready(order, &Arc::new(Ladder::default()))?;
         let done = self.foresee_by_agent(stop, cursor, ready, each)?;
         let ending = self.ending(cell, &done, stop.0.load(Relaxed), 0)?;
         let written = Written {
@@ -105,7 +105,7 @@ impl Job<'_> {
             device_lost: false,
             encryption: None,
         };
-        let mut report = self.report(cell, &ending, &written);
+        let mut report = self.report(&ending, &written);
         let would = match self.plan.method.as_str() {
             "incr" => "it would be incremental".to_owned(),
             method => format!("it would be {method}"),

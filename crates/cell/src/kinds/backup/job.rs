@@ -100,7 +100,7 @@ impl Cell {
         keys: Option<&(SessionKeys, KeyRecord)>,
         started_us: i64,
     ) -> Result<Job<'a>> {
-        let known = self.object_backed_up(&plan.name)?;
+        let known = self.object_backed_up(&plan.name, &plan.client.host)?;
         let object = match &known {
             Some(o) => o.id,
             None => ObjectId(self.new_id()?),
@@ -210,7 +210,7 @@ impl Cell {
             let aside = aside.map(|path| path.into_os_string().into_vec()).collect();
             UsedAsked { one_file_system: request.one_file_system, aside }
         });
-        let found = self.agents.disk.roots(&RootsAsked { roots, used })?;
+        let found = plan.client.agent.roots(&RootsAsked { roots, used })?;
         Ok((found.links, found.used.map(|used| (used.inodes, used.bytes))))
     }
 
@@ -297,7 +297,7 @@ impl Job<'_> {
     pub fn record_begin(&self, cell: &Cell, keys: Option<&(SessionKeys, KeyRecord)>) -> Result<()> {
         let Self { request, plan, label, .. } = self;
         if !self.is_known {
-            let (name, host) = (plan.name.clone(), cell.host().to_owned());
+            let (name, host) = (plan.name.clone(), plan.client.host.clone());
             cell.idb.put_object(&Object { id: label.object, name, host, sealed: None })?;
         }
         if let Some((keys, record)) = keys {
@@ -386,13 +386,13 @@ impl Job<'_> {
     }
 
     /// The report, as far as it says what was backed up and written.
-    pub fn report(&self, cell: &Cell, ending: &Ending, written: &Written<'_>) -> Report {
+    pub fn report(&self, ending: &Ending, written: &Written<'_>) -> Report {
         let (plan, label, counts) = (&self.plan, &self.label, &ending.counts);
         let (totals, elapsed) = (&ending.totals, written.elapsed_s);
         Report {
             session: label.session.to_string(),
             name: plan.name.clone(),
-            host: cell.host().to_owned(),
+            host: plan.client.host.clone(),
             method: plan.method.clone(),
             base_session: label.parent.or(self.base_session).map(|p| p.to_string()),
             status: ending.status.to_string(),

@@ -12,6 +12,7 @@ use capstan_select::Patterns;
 use capstan_wire::backup::{MountedLast, ReadOptions, Rules, Trees};
 use capstan_wire::source::{BadPath, Named};
 
+use crate::clients::Client;
 use crate::error::{BackupRefusal, CellError, Result, SupplyRefusal};
 use crate::kinds::backup::roots::{inner, outermost};
 use crate::report::Selected;
@@ -26,6 +27,8 @@ const STREAMS: std::ops::RangeInclusive<usize> = 2..=8;
 
 /// All that is settled before anything is written.
 pub(super) struct Plan {
+    /// Whose files are backed up.
+    pub(super) client: Client,
     /// What is walked; without roots where an input is read.
     pub(super) trees: Trees,
     /// The paths that are named, each with the root that it is.
@@ -48,12 +51,13 @@ pub(super) struct Plan {
 impl Cell {
     pub(super) fn plan(&self, request: &BackupRequest, log: &SessionLog<'_>) -> Result<Plan> {
         check_given(request)?;
+        let client = self.client(request.client.as_ref())?;
         let (named, default_name) = match &request.source {
             Source::Paths(paths) if paths.is_empty() => {
                 return Err(BackupRefusal::NoPath.into());
             }
             Source::Paths(paths) => {
-                let named = self.paths_to_walk(request, paths)?;
+                let named = self.paths_to_walk(&client, request, paths)?;
                 let roots = outermost(&named, &[]);
                 let names = roots.iter().map(|r| format!("/{}", String::from_utf8_lossy(r)));
                 (named, names.collect::<Vec<_>>().join(","))
@@ -67,7 +71,7 @@ impl Cell {
         request.keep.check(request.keeps_nothing())?;
         Patterns::new(&request.exclude, &request.include)?;
         let rules = Rules { inner_roots: inner(&named), ..rules_of(request) };
-        let processors = self.agents.disk.processors().number as usize;
+        let processors = client.agent.processors().number as usize;
         let inputs = !matches!(request.source, Source::Paths(_));
         let wanted = request
             .streams
@@ -80,6 +84,7 @@ impl Cell {
             log.say(Code::Adapted, "cell", &default_name, text);
         }
         Ok(Plan {
+            client,
             trees: Trees {
                 roots: outermost(&named, &[]),
                 rules,
@@ -110,6 +115,9 @@ impl Cell {
 impl Plan {
     /// Our own media and home are never backed up; but a medium that is named as what to back up is.
     pub(super) fn never(&mut self, cell: &Cell, request: &BackupRequest) -> Result<()> {
+        if !self.client.is_here {
+            return Ok(());
+        }
         let devices = std::iter::once(&request.device).chain(&request.mirrors);
         let written = devices.flat_map(Address::directories);
         cell.never_enter(written, &mut self.trees.rules)
@@ -164,14 +172,23 @@ fn check_given(request: &BackupRequest) -> Result<()> {
 impl Cell {
     /// The paths as they are walked. As long as any of them is there, the others are errors of the session. Refused is what can only come
     /// to nothing: every path is what is written to, or the home. One of several is an error of the session.
-    fn paths_to_walk(&self, request: &BackupRequest, paths: &[PathBuf]) -> Result<Vec<Named>> {
+    fn paths_to_walk(
+        &self,
+        client: &Client,
+        request: &BackupRequest,
+        paths: &[PathBuf],
+    ) -> Result<Vec<Named>> {
         let refused = |path: &str, why: &str| -> CellError {
             BackupRefusal::PathUnavailable { path: path.to_owned(), why: why.to_owned() }.into()
         };
         let devices = std::iter::once(&request.device).chain(&request.mirrors);
-        let mut own: Vec<_> = devices.flat_map(Address::directories).collect();
-        own.push(self.home.clone());
-        let named = self.ask_paths(paths, &own).map_err(|e| match e {
+        // Other hosts have neither.
+        let mut own: Vec<_> = match client.is_here {
+            true => devices.flat_map(Address::directories).collect(),
+            false => Vec::new(),
+        };
+        own.extend(client.is_here.then(|| self.home.clone()));
+        let named = client.ask_paths(paths, &own).map_err(|e| match e {
             PathsError::Bad(BadPath { path, why }) => refused(&path, &why),
             PathsError::Lost(lost) => lost.into(),
         })?;

@@ -7,9 +7,9 @@ use capstan_format::entry::is_inside;
 use capstan_port::disk::PathsError;
 use capstan_wire::source::{Named, PathsAsked};
 
-use crate::Cell;
+use crate::clients::Client;
 
-impl Cell {
+impl Client {
     /// Asks the disk agent where paths lead. Nothing is backed up of those that are `own`.
     pub(super) fn ask_paths(
         &self,
@@ -19,7 +19,7 @@ impl Cell {
         let bytes = |paths: &[PathBuf]| {
             paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect()
         };
-        self.agents.disk.paths(&PathsAsked { paths: bytes(paths), own: bytes(own) })
+        self.agent.paths(&PathsAsked { paths: bytes(paths), own: bytes(own) })
     }
 }
 

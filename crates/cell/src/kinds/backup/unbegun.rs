@@ -28,8 +28,9 @@ impl Cell {
         if request.dry_run || request.keeps_nothing() {
             return Ok(());
         }
-        report.name = request.name.clone().unwrap_or_else(|| self.name_of(&request.source));
-        let (name, host) = (&report.name, self.host());
+        report.name = request.name.clone().unwrap_or_else(|| self.name_of(request));
+        let host = request.client.as_ref().unwrap_or_else(|| self.host());
+        let name = &report.name;
         let known = self.idb.objects_by_name(name)?.into_iter().find(|o| o.host == host);
         let object = match known {
             // The one that runs is its last backup.
@@ -68,17 +69,19 @@ impl Cell {
     }
 
     /// The name that the object has by default; where its paths do not resolve, as far as they are as they are written.
-    fn name_of(&self, source: &Source) -> String {
-        let paths = match source {
+    fn name_of(&self, request: &BackupRequest) -> String {
+        let paths = match &request.source {
             Source::Paths(paths) => paths,
             Source::Stdin(name) | Source::Command(_, name) => return name.clone(),
         };
-        let names: Vec<String> = match self.ask_paths(paths, &[]) {
-            Ok(named) => outermost(&named, &[])
+        let client = self.client(request.client.as_ref()).ok();
+        let named = client.and_then(|client| client.ask_paths(paths, &[]).ok());
+        let names: Vec<String> = match named {
+            Some(named) => outermost(&named, &[])
                 .iter()
                 .map(|r| format!("/{}", String::from_utf8_lossy(r)))
                 .collect(),
-            Err(_) => {
+            None => {
                 let absolute = |p: &PathBuf| std::path::absolute(p).unwrap_or_else(|_| p.clone());
                 paths.iter().map(|p| absolute(p).display().to_string()).collect()
             }

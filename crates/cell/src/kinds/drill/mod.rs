@@ -19,6 +19,7 @@ use capstan_wire::restore::Overwrite;
 
 use self::proof::{Proof, Restored};
 use crate::Cell;
+use crate::clients::Client;
 use crate::error::{CellError, DrillRefusal, Result, chain};
 use crate::kinds::restore::Sampled;
 use crate::kinds::restore::wanted::sample_arc::SampleArc;
@@ -58,10 +59,11 @@ impl Cell {
         let last = self.last_drill(&version)?;
         let arc = SampleArc::of_share(last.as_ref().map_or(0, |d| d.to), request.sample);
         let taken = self.taken(request, arc)?;
-        let scratch = Scratch::make(&*self.agents.disk, request.scratch.as_deref(), taken.bytes)?;
+        let client = self.client_of(&self.host_of(version.object)?)?;
+        let scratch = Scratch::make(&*client.agent, request.scratch.as_deref(), taken.bytes)?;
         let writer = self.writer_of(version.id)?.map(|s| s.id);
         session.record_begin(scratch.path.display().to_string(), Some(version.object), writer)?;
-        let restore = restore_of(request, &scratch);
+        let restore = restore_of(request, &client, &scratch);
         let restored = self.restore_sample(&restore, taken.arc, &log, stop);
         let Sampled { report, unchecked, away } = match restored {
             Ok(restored) => restored,
@@ -97,7 +99,7 @@ impl Cell {
             let rows = Merged::with_sums(view)?;
             let proof = Proof::new(restored, LiveRows::new(rows), &log, stop, &mut drill);
             let job = ProofJob { scratch: scratch.path.as_os_str().as_bytes().to_vec() };
-            proof.run(&*self.agents.disk, &job)?;
+            proof.run(&*client.agent, &job)?;
         }
         drop(scratch);
         let status = session.status(failed, false, &log);
@@ -193,9 +195,10 @@ impl Cell {
 }
 
 /// The restore of a drill, into scratch space.
-fn restore_of(request: &DrillRequest, scratch: &Scratch<'_>) -> RestoreRequest {
+fn restore_of(request: &DrillRequest, client: &Client, scratch: &Scratch<'_>) -> RestoreRequest {
     RestoreRequest {
         version: request.version.clone(),
+        client: (!client.is_here).then(|| client.host.clone()),
         paths: Vec::new(),
         exclude: Vec::new(),
         include: Vec::new(),

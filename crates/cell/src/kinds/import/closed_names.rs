@@ -38,7 +38,11 @@ impl Cell {
         let mut any = false;
         for object in closed {
             let Some(names) = self.names_in_catalogs(&object, &keys)? else { continue };
-            self.idb.put_object(&Object { name: names.name, host: HostName::recorded(names.host), ..object })?;
+            self.idb.put_object(&Object {
+                name: names.name,
+                host: HostName::recorded(names.host),
+                ..object
+            })?;
             any = true;
         }
         if any {

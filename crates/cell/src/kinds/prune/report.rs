@@ -1,8 +1,8 @@
 //! What a prune is asked for, and what it did: values.
 
-use capstan_address::HostName;
 use crate::versions::away_media::AwayMedium;
 use crate::versions::leap::Leap;
+use capstan_address::HostName;
 
 use super::decide::Action;
 use super::rules::KeepRules;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use capstan_address::{HostName, Address};
+use capstan_address::{Address, HostName};
 use capstan_engine::message::{Code, shell_word};
 use capstan_engine::meter::{Meters, Stage};
 use capstan_format::id::{MediumId, SegmentId, SessionId};

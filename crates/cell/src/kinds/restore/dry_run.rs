@@ -47,7 +47,7 @@ pub(super) fn dry_run(
         RestoreTo::Tar(_) => None,
         RestoreTo::Into(_) | RestoreTo::InPlace => {
             let spec = TargetSpec { only_looked_at: true, ..target_spec(request) };
-            view.cell.agents.disk.open_target(&spec)?
+            run.client.agent.open_target(&spec)?
         }
     };
     let mut rows: Vec<ToForesee> = Vec::new();

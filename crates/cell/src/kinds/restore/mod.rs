@@ -220,9 +220,12 @@ impl Cell {
             }
         }
         self.refuse_no_place(request, &version)?;
-        check::kept::refuse_target(self, request)?;
+        let client = &self.client(request.client.as_ref())?;
+        if client.is_here {
+            check::kept::refuse_target(self, request)?;
+        }
         let from = self.writer_of(version.id)?.map(|s| s.id);
-        let run = RunOf { session, request, version: &version, from };
+        let run = RunOf { session, request, client, version: &version, from };
         if request.dry_run {
             let report = dry_run::dry_run(&view, &overview, &chosen, &scope, &run, log)?;
             return Ok(report.into());

@@ -4,6 +4,7 @@ use capstan_format::id::SessionId;
 use capstan_idb::{Status, Version};
 use capstan_wire::restore::LeftAlone;
 
+use crate::clients::Client;
 use crate::error::Result;
 use crate::kinds::skeleton::SessionRun;
 use crate::report::Report;
@@ -13,6 +14,8 @@ use crate::request::{RestoreRequest, RestoreTo};
 pub(super) struct RunOf<'a> {
     pub session: SessionRun<'a>,
     pub request: &'a RestoreRequest,
+    /// Where it writes.
+    pub client: &'a Client,
     pub version: &'a Version,
     /// The session that wrote the version.
     pub from: Option<SessionId>,

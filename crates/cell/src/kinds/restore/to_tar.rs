@@ -41,13 +41,13 @@ impl Cell {
         let mut files_of = again()?;
         // They are read from where it was decided.
         files_of.segments.clone_from(&view.segments);
-        let archive = self.agents.disk.open_archive(&archive_spec(run.request), &stop.0);
+        let archive = run.client.agent.open_archive(&archive_spec(run.request), &stop.0);
         let archive = archive.map_err(|e| refused(e, run.request))?;
         run.record_begin()?;
         let counting = archive.counting();
         let (meters, heard) = (Meters::default(), Heard::new(log));
         // One file comes after the other.
-        let processors = self.agents.disk.processors().number;
+        let processors = run.client.agent.processors().number;
         let watched = Watched {
             waits: self.devices.waits(),
             meters: &meters,

@@ -86,7 +86,8 @@ impl Cell {
             meters: &meters,
             stop,
         };
-        let (result, seen) = self.run_watched(&mut restore, &mut *agent);
+        let (result, seen) =
+            self.run_watched(&mut restore, &mut *agent, run.client.agent.processors().number);
         if !run.session.is_stopped() {
             Self::note_damage(view);
         }
@@ -123,8 +124,8 @@ impl Cell {
         &self,
         restore: &mut Restore<'_>,
         agent: &mut dyn RestoreRun,
+        processors: u32,
     ) -> (Result<()>, Option<Seen>) {
-        let processors = self.agents.disk.processors().number;
         let workers = processors.clamp(1, 8) as usize;
         let prepared = restore.prepare(agent);
         let total = prepared.as_ref().map_or((0, 0), |total| *total);
@@ -155,7 +156,7 @@ impl Cell {
         let killed = self.idb.killed_restores()?;
         let mut spec = target_spec(request);
         (spec.session, spec.killed) = (Some(run.session.id), killed);
-        let target = self.agents.disk.open_target(&spec)?;
+        let target = run.client.agent.open_target(&spec)?;
         let target = target.ok_or_else(|| TargetRefused(not_open()))?;
         if let RestoreTo::Into(dir) = &request.to {
             let TreeOf { view, overview, chosen, scope, .. } = of;

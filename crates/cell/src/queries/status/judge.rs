@@ -136,6 +136,8 @@ impl ObjectStatus {
 
 #[cfg(test)]
 mod tests {
+    use capstan_address::HostName;
+
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -153,7 +155,7 @@ mod tests {
     ) -> (Health, usize) {
         let mut status = ObjectStatus {
             name: "t".to_owned(),
-            host: "h".to_owned(),
+            host: HostName::recorded("h"),
             health: Health::Good,
             why: Vec::new(),
             complete_us: None,

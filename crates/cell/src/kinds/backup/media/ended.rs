@@ -172,7 +172,7 @@ impl Writing<'_, '_> {
                 bytes if all_on_tape => common.on_tape(bytes),
                 bytes => bytes,
             };
-            let mut report = job.report(self.cell, ending, &Written { bytes, ..written });
+            let mut report = job.report(ending, &Written { bytes, ..written });
             report.bottleneck.clone_from(&common.bottleneck);
             report.stages.clone_from(&common.stages);
             report.drives.clone_from(&common.drives);

@@ -14,7 +14,6 @@ use capstan_engine::verdict::Lanes;
 use capstan_format::id::{MediumId, StreamId};
 use capstan_format::keys::{KeyRecord, SessionKeys};
 use capstan_format::record::{MediumHeader, SessionLabel};
-use capstan_port::disk::DiskAgent;
 use capstan_port::disk::backup::{Counting, ReadyBackup};
 use capstan_port::media::write::committed::OnCommit;
 use capstan_port::media::write::members::{LostMirrors, Member};
@@ -22,6 +21,7 @@ use capstan_port::media::write::options::{CATALOG_LIMIT_DEFAULT, WriterOptions};
 use capstan_port::media::write::session::SessionWriter;
 
 use crate::Cell;
+use crate::clients::Client;
 use crate::error::{BackupRefusal, Result};
 use crate::kinds::backup::base::resume::Cursor;
 use crate::kinds::backup::handed_over::HandedOver;
@@ -82,7 +82,7 @@ impl Cell {
         let request = *request;
         let ladder = Arc::new(Ladder::default());
         let mut supply = supply_of(request).but(avoid);
-        supply.drives_compress = fit_feed(&*self.agents.disk, jobs, &mut members, keys, stop)?;
+        supply.drives_compress = fit_feed(jobs, &mut members, keys, stop)?;
         let (sources, others) = self.sources(jobs, keys, &ladder)?;
         let jobs: &[Job<'_>] = jobs;
         let Some(lead) = jobs.first() else { return Ok(Vec::new()) };
@@ -123,7 +123,7 @@ impl Cell {
             if at > 0 {
                 others.extend(order.streams.ids.iter().map(|id| (*id, job.label.clone())));
             }
-            sources.push((job.cursor.take(), self.agents.disk.ready(order, ladder)?));
+            sources.push((job.cursor.take(), job.plan.client.agent.ready(order, ladder)?));
         }
         Ok((sources, others))
     }
@@ -169,7 +169,6 @@ impl Cell {
 /// Fits the feed to the media: settles whether their drives compress, and of one full backup how many streams feed them. Returns whether
 /// the drives compress, where they can.
 fn fit_feed(
-    agent: &dyn DiskAgent,
     jobs: &mut [Job<'_>],
     members: &mut [Member],
     keys: Option<&(SessionKeys, KeyRecord)>,
@@ -181,10 +180,19 @@ fn fit_feed(
         if is_whole && job.request.streams.or(job.request.concurrency).is_none() {
             let Job { plan, log, .. } = job;
             let work = feed::work_of(plan, keys.map(|(_, record)| record.cipher()));
-            feed::fit((agent, plan), members, &mut drives_compress, work, log, &stop.0)?;
+            let agent = plan.client.agent.clone();
+            feed::fit((&*agent, plan), members, &mut drives_compress, work, log, &stop.0)?;
         }
     }
     Ok(drives_compress)
+}
+
+/// The processors of the clients of these jobs, all together.
+fn processors_of(jobs: &[Job<'_>]) -> u32 {
+    let mut clients: Vec<&Client> = jobs.iter().map(|job| &job.plan.client).collect();
+    clients.sort_by_key(|client| &client.host);
+    clients.dedup_by_key(|client| &client.host);
+    clients.iter().map(|client| client.agent.processors().number).sum()
 }
 
 impl Writing<'_, '_> {
@@ -230,15 +238,14 @@ impl Writing<'_, '_> {
     ) -> (Vec<HandedOver>, Option<Seen>) {
         let jobs = self.jobs;
         let lost_mirrors = writer.lost_mirrors();
-        let agent = &*self.cell.agents.disk;
-        let processors = agent.processors().number;
+        let processors = processors_of(jobs);
         let streams: usize = jobs.iter().map(|job| job.plan.streams).sum();
         let counters: Vec<Arc<dyn Counting>> = sources.iter().map(|s| s.1.counting()).collect();
         let watched = Watched {
             waits: self.cell.devices.waits(),
             meters: &self.meters,
             lanes: Lanes { streams: streams as u32, processors },
-            ladder: Some((&self.ladder, agent)),
+            ladder: jobs.first().map(|job| (&*self.ladder, &*job.plan.client.agent)),
             stages: (Stage::Source, Stage::Device),
             progress: &|p| {
                 let jobs = jobs.iter().zip(&counters);

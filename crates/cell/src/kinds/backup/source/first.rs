@@ -15,8 +15,11 @@ use crate::session::{SessionLog, writes_versions};
 
 impl Cell {
     /// The object that is backed up, as it is known. Where it is not, names are opened that were imported closed.
-    pub(in crate::kinds::backup) fn object_backed_up(&self, name: &str) -> Result<Option<Object>> {
-        let host = self.host();
+    pub(in crate::kinds::backup) fn object_backed_up(
+        &self,
+        name: &str,
+        host: &HostName,
+    ) -> Result<Option<Object>> {
         let find = || -> Result<_> {
             Ok(self.idb.objects_by_name(name)?.into_iter().find(|o| o.host == host))
         };
@@ -48,6 +51,7 @@ impl Cell {
         }
         // On a server each host has its own.
         if !self.idb.is_on_server()
+            && plan.client.is_here
             && let Some(other) = self.earlier_host(&plan.name)?
         {
             full(format!(

@@ -120,7 +120,12 @@ impl Cell {
         Ok(of)
     }
 
-    fn plan_base(&self, base: &Base, of: (&str, &HostName), outlook: &Outlook<'_>) -> Result<Planned> {
+    fn plan_base(
+        &self,
+        base: &Base,
+        of: (&str, &HostName),
+        outlook: &Outlook<'_>,
+    ) -> Result<Planned> {
         let view = VersionView::open(self, base.version.id)?;
         if let Some(hinder) = self.hinder_of(base, &view)? {
             return Ok(Planned::Stay(self.hindered(base, of, hinder, &|| Ok(None), outlook)?));

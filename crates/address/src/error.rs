@@ -1,6 +1,6 @@
 //! What can be wrong with the name of a device.
 
-use capstan_engine::problem::{Explain, then};
+use capstan_engine::problem::{Explain, Problem, then};
 
 /// The environment variable that has the secret of an iSCSI login: names of devices are seen by others.
 pub const SECRET_VARIABLE: &str = "CAPSTAN_CHAP_SECRET";
@@ -33,6 +33,21 @@ pub enum AddressError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// What another host says of a name.
+    #[error("{0}")]
+    Told(Problem),
+}
+
+impl serde::Serialize for AddressError {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.problem().serialize(s)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for AddressError {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Problem::deserialize(d).map(Self::Told)
+    }
 }
 
 impl Explain for AddressError {
@@ -43,6 +58,7 @@ impl Explain for AddressError {
             Self::NoLibrary(_) => "write a virtual one as vtape:/path, a changer or drive of this machine as scsi:/dev/sgN, one over iSCSI \
                  as iscsi://host/target-iqn/lun".to_owned(),
             Self::BadUrl { .. } => "write iscsi://[user[%secret]@]host[:port]/target-iqn/lun".to_owned(),
+            Self::Told(problem) => return problem.hint.clone(),
             Self::SecretInName(_) => format!("leave it out, and set {SECRET_VARIABLE} to it"),
             Self::BadArray { .. } => "write it as rait5:DEVICE,DEVICE,DEVICE or rait:N+K:DEVICE,…, and arrays in it in parentheses".to_owned(),
         })

@@ -19,6 +19,7 @@ pub mod link;
 pub mod message;
 pub mod meter;
 pub mod nameless;
+pub mod os_error;
 pub mod problem;
 pub mod queue;
 pub mod reach;

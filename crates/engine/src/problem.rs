@@ -9,11 +9,12 @@ use capstan_format::keys::KeyError;
 pub use capstan_format::then;
 
 /// What failed. Its text is the sentence and, behind a semicolon, the hint.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Problem {
     /// What failed, on what, and why.
     pub sentence: String,
     /// What to do about it, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 

@@ -14,13 +14,14 @@ use crate::problem::Explain;
 const TOO_MANY: &str = "end other programs, or raise the limit of processes (`ulimit -u`, TasksMax= of a systemd unit)";
 
 /// The kernel has no more threads for this process.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, serde::Serialize, serde::Deserialize)]
 #[error("cannot start a thread for {what}: {source}; {TOO_MANY}")]
 pub struct NoThread {
     /// What it was to do.
     pub what: Cow<'static, str>,
     /// Why there is none.
     #[source]
+    #[serde(with = "crate::os_error")]
     pub source: io::Error,
 }
 

@@ -177,7 +177,11 @@ fn check_header(h: &[u8], magic: &[u8; 4], what: &'static str) -> Result<()> {
         return Err(FormatError::Checksum(what));
     }
     if h[4] != VERSION {
-        return Err(FormatError::Newer { what, found: h[4].into(), known: VERSION.into() });
+        return Err(FormatError::Newer {
+            what: what.into(),
+            found: h[4].into(),
+            known: VERSION.into(),
+        });
     }
     Ok(())
 }

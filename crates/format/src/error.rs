@@ -1,5 +1,9 @@
 //! The one error of this crate: what is wrong with bytes that claim to be part of a medium.
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// Why bytes are not what the format says they should be. Nothing read from a medium causes a panic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
@@ -22,7 +26,7 @@ pub enum FormatError {
     #[error("the {what} is of format version {found}, this program reads up to {known}{then}", then = then(self.hint()))]
     Newer {
         /// What was read.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// The version found.
         found: u32,
         /// The newest version known.
@@ -37,6 +41,42 @@ pub enum FormatError {
     /// Compressed data does not decompress to what was promised.
     #[error("the compressed {0} does not unpack to its stated length: it is damaged")]
     Codec(&'static str),
+    /// What was read on another host is not what it should be, in its words.
+    #[error("{0}")]
+    Told(String),
+}
+
+/// The error as it is told to another host.
+#[derive(Serialize, Deserialize)]
+enum Form<'a> {
+    Newer { what: Cow<'a, str>, found: u32, known: u32 },
+    UnknownFeatures(u64),
+    Told(String),
+}
+
+impl Serialize for FormatError {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let form = match self {
+            Self::Newer { what, found, known } => {
+                Form::Newer { what: what.as_ref().into(), found: *found, known: *known }
+            }
+            Self::UnknownFeatures(bits) => Form::UnknownFeatures(*bits),
+            other => Form::Told(other.to_string()),
+        };
+        form.serialize(s)
+    }
+}
+
+impl<'de> Deserialize<'de> for FormatError {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
+        Ok(match Form::deserialize(d)? {
+            Form::Newer { what, found, known } => {
+                Self::Newer { what: what.into_owned().into(), found, known }
+            }
+            Form::UnknownFeatures(bits) => Self::UnknownFeatures(bits),
+            Form::Told(text) => Self::Told(text),
+        })
+    }
 }
 
 impl FormatError {
@@ -50,7 +90,8 @@ impl FormatError {
             | Self::Invalid(_)
             | Self::Padding(_)
             | Self::Sealed(_)
-            | Self::Codec(_) => return None,
+            | Self::Codec(_)
+            | Self::Told(_) => return None,
         })
     }
 }

@@ -132,7 +132,7 @@ impl MediumHeader {
     pub fn check(&self) -> Result<()> {
         if self.format > FORMAT_VERSION {
             return Err(FormatError::Newer {
-                what: "medium",
+                what: "medium".into(),
                 found: self.format,
                 known: FORMAT_VERSION,
             });

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use capstan_engine::problem::Problem;
 use capstan_format::id::SegmentNumber;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::DeviceError;
+use crate::storage::Handle;
 use crate::tape::{DriveSession, Speeds};
 
 /// What a media agent writes a session to. One process, one thread.
@@ -88,6 +90,10 @@ pub trait Device: Send {
     fn drive_sessions(&mut self) -> Vec<DriveSession> {
         Vec::new()
     }
+    /// What stands for it, where it is at another host.
+    fn handle(&self) -> Option<Handle> {
+        None
+    }
     /// Whether it takes blocks in no time, so that nothing is gained by writing beside reading.
     fn is_instant(&self) -> bool {
         false
@@ -95,7 +101,7 @@ pub trait Device: Send {
 }
 
 /// A member that failed, and was left; the others go on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostMember {
     /// Its place in the array, from 0.
     pub member: usize,

@@ -1,5 +1,6 @@
 //! What can go wrong with a device, in words an administrator can act on.
 
+use std::borrow::Cow;
 use std::io;
 
 use capstan_address::{Address, AddressError};
@@ -8,12 +9,14 @@ use capstan_engine::problem::{Explain, Problem, then};
 use capstan_engine::threads::NoThread;
 use capstan_format::FormatError;
 use capstan_format::id::SegmentNumber;
+use serde::{Deserialize, Serialize};
 
+use crate::names::HEADER_NAME;
 use crate::os_errors::{is_far, is_of_disk, is_refused};
 use crate::tape::TapeError;
 
 /// Why a device or medium cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum DeviceError {
     /// The kernel has no more threads.
     #[error(transparent)]
@@ -25,11 +28,12 @@ pub enum DeviceError {
     #[error("cannot {action} {path}: {source}{then}", then = own_hint(action, .source))]
     Io {
         /// What was tried.
-        action: &'static str,
+        action: Cow<'static, str>,
         /// On what.
         path: String,
         /// Why not.
         #[source]
+        #[serde(with = "crate::os_form")]
         source: io::Error,
     },
     /// The directory has other things in it.
@@ -51,12 +55,10 @@ pub enum DeviceError {
         source: FormatError,
     },
     /// The segments are there, their header file is not: nothing is written to such a medium.
-    #[error("the medium in {path} has segments but no {name} that can be read: nothing is added to it{then}", then = then(self.hint()))]
+    #[error("the medium in {path} has segments but no {HEADER_NAME} that can be read: nothing is added to it{then}", then = then(self.hint()))]
     HeaderLost {
         /// Where it is.
         path: String,
-        /// The header file's name.
-        name: &'static str,
     },
     /// A tape's first block is damaged, and what is behind it says which medium it is.
     #[error("the first block of {path} is damaged: '{label}' is read, and nothing is added to it{then}", then = then(self.hint()))]
@@ -77,11 +79,12 @@ pub enum DeviceError {
     #[error("cannot {action} the spool in {path}: {source}{then}", then = then(self.hint()))]
     Spool {
         /// What was tried.
-        action: &'static str,
+        action: Cow<'static, str>,
         /// The directory in which it lies.
         path: String,
         /// Why not.
         #[source]
+        #[serde(with = "crate::os_form")]
         source: io::Error,
     },
     /// There is next to nothing free where the medium lies.
@@ -127,6 +130,9 @@ pub enum DeviceError {
     /// The drive, the tape or the library.
     #[error(transparent)]
     Tape(#[from] TapeError),
+    /// The device host cannot be reached, or no longer: that says nothing of what is on its media.
+    #[error("{0}")]
+    HostLost(Problem),
     /// Another process writes to it.
     #[error("the medium in {path} is in use by {holder}{then}", then = then(self.hint()))]
     Busy {
@@ -217,7 +223,7 @@ impl Explain for DeviceError {
             Self::Spool { source, .. } => spool_hint(source).to_owned(),
             Self::MediumFull { .. } => WAYS_TO_ROOM.to_owned(),
             Self::ArrayBroken { source, .. } => source.problem().hint_too(BRING_BACK).hint?,
-            Self::NotOfArray { problem, .. } | Self::SpoolFailed(problem) | Self::MemberLost(problem) => return problem.hint.clone(),
+            Self::NotOfArray { problem, .. } | Self::SpoolFailed(problem) | Self::MemberLost(problem) | Self::HostLost(problem) => return problem.hint.clone(),
         })
     }
 }
@@ -327,6 +333,7 @@ impl DeviceError {
     pub fn spares_medium(&self) -> bool {
         match self {
             Self::ArrayBroken { source, .. } => source.spares_medium(),
+            Self::HostLost(_) => true,
             e if e.is_busy() => true,
             e => match (e, e.of_tape()) {
                 (_, Some(tape)) => tape.is_away() || tape.spares_tape(),
@@ -383,13 +390,14 @@ impl DeviceError {
     pub fn is_unreachable(&self) -> bool {
         match self {
             Self::ArrayBroken { source, .. } => source.is_unreachable(),
+            Self::HostLost(_) => true,
             other => other.of_tape().is_some_and(TapeError::is_unreachable),
         }
     }
 
     /// Whether the medium may be as it should, and only is not to be had now.
     pub fn is_out_of_reach(&self) -> bool {
-        self.is_busy() || self.blames_drive()
+        self.is_busy() || self.blames_drive() || matches!(self, Self::HostLost(_))
     }
 }
 
@@ -399,5 +407,5 @@ pub fn io_error(
     path: &str,
 ) -> impl FnOnce(std::io::Error) -> DeviceError + use<> {
     let path = path.to_owned();
-    move |source| DeviceError::Io { action, path, source }
+    move |source| DeviceError::Io { action: action.into(), path, source }
 }

@@ -85,7 +85,7 @@ pub fn header_from_segments(
         _ if numbers.is_empty() || !Path::new(path).is_dir() => {
             Err(DeviceError::NoMedium(path.to_owned()))
         }
-        _ => Err(DeviceError::HeaderLost { path: path.to_owned(), name: HEADER_NAME }),
+        _ => Err(DeviceError::HeaderLost { path: path.to_owned() }),
     }
 }
 

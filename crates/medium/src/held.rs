@@ -6,14 +6,17 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 use capstan_engine::buffer::Buffer;
 use capstan_format::block::{BLOCK_SIZE_MAX, HEADER_LEN, MaHeader};
 use capstan_format::id::{SegmentId, SegmentNumber, VersionId};
 use capstan_format::lock::VersionLock;
+use serde::{Deserialize, Serialize};
 
 use crate::error::io_error;
 use crate::names::{GONE_SUFFIX, SUFFIX, segment_name, segment_number};
+use crate::os_errors::is_lost;
 use crate::storage::SegmentSize;
 use crate::{DeviceError, OpenMedium};
 
@@ -22,7 +25,7 @@ pub const LOCK_SUFFIX: &str = ".lock";
 const LOCK_TEMPORARY: &str = ".lock.new";
 
 /// A lock found on a medium.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FoundLock {
     /// One that can be read.
     Whole(VersionLock),
@@ -49,29 +52,40 @@ fn locked_version(name: &str, suffix: &str) -> Option<VersionId> {
     name.strip_suffix(suffix)?.parse().ok()
 }
 
+/// The lock of a version that these bytes are.
+fn lock_in(bytes: &[u8], version: VersionId) -> FoundLock {
+    let lock = VersionLock::decode(bytes).ok().filter(|lock| lock.version == version);
+    lock.map_or(FoundLock::Damaged(version), FoundLock::Whole)
+}
+
 impl OpenMedium {
     /// The locks on the medium.
     pub fn version_locks(&self) -> Result<Vec<FoundLock>, DeviceError> {
         let names = self.storage.list().map_err(io_error("list", self.path()))?;
-        let locks = names.iter().filter_map(|n| Some((n, locked_version(n, LOCK_SUFFIX)?)));
-        let found = locks.map(|(name, version)| match self.version_lock(name, version) {
-            Ok(lock) => Some(lock),
-            // It passed, and was removed since it was listed.
-            Err(DeviceError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
-            // What cannot be read may say anything: it holds its version, and keeps nobody from the others.
-            Err(_) => Some(FoundLock::Damaged(version)),
-        });
-        Ok(found.flatten().collect())
+        let locks = names.into_iter().filter_map(|n| Some((locked_version(&n, LOCK_SUFFIX)?, n)));
+        let (versions, names): (Vec<VersionId>, Vec<String>) = locks.unzip();
+        let read = self.storage.read_begins(&names, BLOCK_SIZE_MAX.into());
+        let mut found = Vec::new();
+        for (version, read) in versions.into_iter().zip(read) {
+            match read {
+                Ok(bytes) => found.push(lock_in(&bytes, version)),
+                // It passed, and was removed since it was listed.
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) if is_lost(&e) => {
+                    return Err(io_error("read the locks of", self.path())(e));
+                }
+                // What cannot be read may say anything: it holds its version, and keeps nobody from the others.
+                Err(_) => found.push(FoundLock::Damaged(version)),
+            }
+        }
+        Ok(found)
     }
 
     fn version_lock(&self, name: &str, version: VersionId) -> Result<FoundLock, DeviceError> {
-        let failed = |e| io_error("read", &format!("{}/{name}", self.path()))(e);
-        let file = self.storage.open(name).map_err(failed)?;
-        let len = file.len().map_err(failed)?.min(BLOCK_SIZE_MAX.into()) as usize;
-        let mut bytes = vec![0; len];
-        let n = file.read_at(&mut bytes, 0).map_err(failed)?;
-        let lock = VersionLock::decode(&bytes[..n]).ok().filter(|lock| lock.version == version);
-        Ok(lock.map_or(FoundLock::Damaged(version), FoundLock::Whole))
+        let read = self.storage.read_begins(&[name.to_owned()], BLOCK_SIZE_MAX.into());
+        let read = read.into_iter().next().unwrap_or(Err(ErrorKind::NotFound.into()));
+        let read = read.map_err(io_error("read", &format!("{}/{name}", self.path())))?;
+        Ok(lock_in(&read, version))
     }
 
     /// The highest number that is noted as given and removed again. What was recorded up to it may be gone on purpose.
@@ -89,9 +103,11 @@ impl OpenMedium {
     /// The complete segments, with the bytes that each has where that is known without opening it.
     pub fn lengths(&self) -> Result<BTreeMap<SegmentNumber, Option<u64>>, DeviceError> {
         let mut lengths = BTreeMap::new();
-        for number in self.segments()? {
-            let name = segment_name(number, SUFFIX);
-            match self.storage.length(&name) {
+        let numbers = self.segments()?;
+        let names: Vec<String> = numbers.iter().map(|n| segment_name(*n, SUFFIX)).collect();
+        let found = self.storage.lengths(&names);
+        for ((number, name), length) in numbers.into_iter().zip(&names).zip(found) {
+            match length {
                 Ok(length) => drop(lengths.insert(number, length)),
                 // It was removed since it was listed.
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
@@ -146,10 +162,8 @@ impl OpenMedium {
 
     /// The segment that has that number, if its first bytes can be read.
     pub fn segment_at(&self, number: SegmentNumber) -> Option<SegmentId> {
-        let file = self.open_segment(number).ok()?;
-        let mut bytes = [0; HEADER_LEN];
-        let n = file.read_at(&mut bytes, 0).ok()?;
-        MaHeader::decode(bytes.get(..n)?).ok().map(|header| header.segment)
+        let begin = self.storage.read_piece(&segment_name(number, SUFFIX), 0, HEADER_LEN).ok()?;
+        MaHeader::decode(&begin).ok().map(|header| header.segment)
     }
 }
 
@@ -158,12 +172,19 @@ pub struct HeldMedium {
     medium: OpenMedium,
     /// Hold the lock as long as this lives; a kill frees it.
     locks: Vec<File>,
+    /// What stands for its locks at another host.
+    elsewhere: Option<Arc<dyn Send + Sync>>,
 }
 
 impl HeldMedium {
     /// A medium that is held already; without a lock on a storage that has none, for tests.
     pub fn new(medium: OpenMedium, locks: Vec<File>) -> Self {
-        Self { medium, locks }
+        Self { medium, locks, elsewhere: None }
+    }
+
+    /// A medium that another host holds as long as its guard lives.
+    pub fn elsewhere(medium: OpenMedium, guard: Arc<dyn Send + Sync>) -> Self {
+        Self { medium, locks: Vec::new(), elsewhere: Some(guard) }
     }
 
     /// The medium, and what holds it.
@@ -175,7 +196,7 @@ impl HeldMedium {
     pub fn again(&self) -> Result<Self, DeviceError> {
         let locks = self.locks.iter().map(File::try_clone).collect::<std::io::Result<_>>();
         let locks = locks.map_err(io_error("hold", self.medium.path()))?;
-        Ok(Self::new(self.medium.clone(), locks))
+        Ok(Self { medium: self.medium.clone(), locks, elsewhere: self.elsewhere.clone() })
     }
 
     /// The medium.
@@ -193,16 +214,11 @@ impl HeldMedium {
         numbers.sort_unstable_by(|a, b| b.cmp(a));
         let mut removed = Vec::new();
         let failure = self.note_last(&numbers).and_then(|()| {
-            for number in &numbers {
-                let name = segment_name(*number, SUFFIX);
-                match self.medium.storage.remove(&name) {
-                    Err(e) if e.kind() != ErrorKind::NotFound => {
-                        return Err(self.error("remove", &name)(e));
-                    }
-                    _ => removed.push(*number),
-                }
-            }
-            Ok(())
+            let names: Vec<String> = numbers.iter().map(|n| segment_name(*n, SUFFIX)).collect();
+            let (gone, failure) = self.medium.storage.remove_each(&names);
+            removed.extend_from_slice(numbers.get(..gone).unwrap_or_default());
+            let name = names.get(gone).map_or("a segment", String::as_str);
+            failure.map_or(Ok(()), |e| Err(self.error("remove", name)(e)))
         });
         match self.sync() {
             Ok(()) => (removed, failure.err()),
@@ -221,8 +237,8 @@ impl HeldMedium {
             return Ok(());
         }
         let name = segment_name(last, GONE_SUFFIX);
-        match storage.create(&name) {
-            Ok(mut file) => file.sync().map_err(self.error("synchronise", &name))?,
+        match storage.write_file(&name, &[]) {
+            Ok(()) => {}
             // Nothing can be made on a file system without a free inode: the segment itself becomes the note, and its bytes go.
             Err(e) if is_full(&e) => {
                 let segment = segment_name(last, SUFFIX);
@@ -260,9 +276,7 @@ impl HeldMedium {
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
                 _ => {}
             }
-            let mut file = storage.create(&temporary)?;
-            file.append(&aligned)?;
-            file.sync()?;
+            storage.write_file(&temporary, &aligned)?;
             storage.replace(&temporary, &name)?;
             storage.sync()
         };
@@ -292,7 +306,7 @@ impl HeldMedium {
         name: &str,
     ) -> impl FnOnce(std::io::Error) -> DeviceError + use<> {
         let path = format!("{}/{name}", self.medium.path);
-        move |source| DeviceError::Io { action, path, source }
+        move |source| DeviceError::Io { action: action.into(), path, source }
     }
 }
 

@@ -8,6 +8,7 @@
 //! - [`header`], [`names`], [`ends`]: what is found where on it
 //! - [`tape`]: what is said of tapes, drives and libraries
 //! - [`host`]: where all of these are opened
+//! - [`form`], [`os_form`]: how names and errors of the system are told to other hosts
 //! - [`error`]: what can go wrong; [`os_errors`]: what errors of the operating system say of a disk
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
@@ -16,12 +17,14 @@ pub mod attached;
 pub mod device;
 pub mod ends;
 pub mod error;
+pub mod form;
 pub mod header;
 pub mod held;
 pub mod host;
 pub mod medium;
 pub mod names;
 pub mod os_errors;
+pub mod os_form;
 pub mod storage;
 pub mod tape;
 

@@ -63,6 +63,16 @@ impl OpenMedium {
         Self { storage, path, header, header_problem: None }
     }
 
+    /// A medium as another host opened it: what was found is known.
+    pub fn as_found(
+        storage: Arc<dyn Storage>,
+        path: String,
+        header: MediumHeader,
+        header_problem: Option<String>,
+    ) -> Self {
+        Self { storage, path, header, header_problem }
+    }
+
     /// Reads what of a segment nobody reads while all else is whole; [`Self::problems`] says what is damaged.
     pub fn check_spare(&self, number: SegmentNumber) -> Result<(), DeviceError> {
         let name = segment_name(number, SUFFIX);

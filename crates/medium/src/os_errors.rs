@@ -20,9 +20,14 @@ pub fn is_of_disk(e: &io::Error) -> bool {
                 | Errno::UCLEAN
                 | Errno::BADMSG
         ),
-        // It is not the system's: what was read back is not what was written.
-        None => true,
+        // It is not the system's: what was read back is not what was written, unless nothing could be written any more.
+        None => !is_lost(e),
     }
+}
+
+/// Whether the connection to the device host broke.
+pub fn is_lost(e: &io::Error) -> bool {
+    e.kind() == io::ErrorKind::ConnectionAborted
 }
 
 /// Whether the way to a file is lost: the server of its file system does not answer, or its disk was pulled.

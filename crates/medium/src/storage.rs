@@ -6,11 +6,12 @@ use capstan_format::attachment::{Attachment, AttachmentKind};
 use capstan_format::id::{SegmentId, SegmentNumber};
 use capstan_format::lock::VersionLock;
 use capstan_format::record::MediumHeader;
+use serde::{Deserialize, Serialize};
 
 use crate::DeviceError;
 
 /// An attachment to write.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NewAttachment {
     /// Its identity.
     pub id: SegmentId,
@@ -25,7 +26,7 @@ pub struct NewAttachment {
 }
 
 /// What is recorded of a segment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct SegmentSize {
     /// Its bytes.
     pub bytes: u64,
@@ -137,10 +138,64 @@ pub trait Storage: Send + Sync {
     fn problems(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// What stands for it, where it is at another host.
+    fn handle(&self) -> Option<Handle> {
+        None
+    }
+    /// The first `most` bytes of files, each opened by itself.
+    fn read_begins(&self, names: &[String], most: u64) -> Vec<io::Result<Vec<u8>>> {
+        names.iter().map(|name| read_begin(&*self.open(name)?, most)).collect()
+    }
+    /// Up to `length` bytes of a file from `at` on.
+    fn read_piece(&self, name: &str, at: u64, length: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        let n = self.open(name)?.read_at(&mut bytes, at)?;
+        bytes.truncate(n);
+        Ok(bytes)
+    }
+    /// [`Self::length`] of files.
+    fn lengths(&self, names: &[String]) -> Vec<io::Result<Option<u64>>> {
+        names.iter().map(|name| self.length(name)).collect()
+    }
+    /// Removes files in that order, and says how many are gone, and why no more are. One that is gone already counts.
+    fn remove_each(&self, names: &[String]) -> (usize, Option<io::Error>) {
+        for (at, name) in names.iter().enumerate() {
+            match self.remove(name) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return (at, Some(e)),
+                _ => {}
+            }
+        }
+        (names.len(), None)
+    }
+    /// Creates a file that must not exist, with these bytes, which are aligned as [`WriteFile::append`] wants them. What it holds is durable.
+    fn write_file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.create(name)?;
+        if !bytes.is_empty() {
+            file.append(bytes)?;
+        }
+        file.sync()
+    }
+}
+
+fn read_begin(file: &dyn ReadFile, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; file.len()?.min(most) as usize];
+    let n = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(n);
+    Ok(bytes)
+}
+
+/// What stands at one host for something that was opened at another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Handle {
+    /// Tells the connection from others of this process.
+    pub connection: u64,
+    /// Its number there.
+    pub number: u64,
 }
 
 /// Where a segment lies on a tape, as it was recorded when it was written or imported. What is found there has to be checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
     /// Its number.
     pub number: SegmentNumber,

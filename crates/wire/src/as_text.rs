@@ -47,24 +47,26 @@ impl<'de> Visitor<'de> for OfName {
 }
 
 /// For a field with a name.
-pub(crate) fn serialize<S: Serializer>(name: &[u8], s: S) -> Result<S::Ok, S::Error> {
+pub fn serialize<S: Serializer>(name: &[u8], s: S) -> Result<S::Ok, S::Error> {
     Name(name).serialize(s)
 }
 
 /// For a field with a name.
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
+pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
     Owned::deserialize(d).map(|name| name.0)
 }
 
 /// For a field with a list of names.
-pub(crate) mod list {
+pub mod list {
     use super::{Deserialize, Deserializer, Name, Owned, Serializer};
 
-    pub(crate) fn serialize<S: Serializer>(names: &[Vec<u8>], s: S) -> Result<S::Ok, S::Error> {
+    /// For a field with a list of names.
+    pub fn serialize<S: Serializer>(names: &[Vec<u8>], s: S) -> Result<S::Ok, S::Error> {
         s.collect_seq(names.iter().map(|name| Name(name)))
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Vec<u8>>, D::Error> {
+    /// For a field with a list of names.
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Vec<u8>>, D::Error> {
         let names = Vec::<Owned>::deserialize(d)?;
         Ok(names.into_iter().map(|name| name.0).collect())
     }

@@ -4,7 +4,7 @@
 //! plain values; each has one JSON form, which [`encode`] and [`decode`] know. Fields that a reader does not know are left
 //! alone, so that a newer side may say more. Nothing is sent from here: within one process the values are passed as they are.
 
-mod as_text;
+pub mod as_text;
 pub mod backup;
 pub mod channel;
 pub mod check;

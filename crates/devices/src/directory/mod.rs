@@ -62,7 +62,7 @@ pub fn hold(path: &Path) -> Result<HeldMedium, DeviceError> {
     let real = RealStorage::open(path).map_err(io_error("open", &at))?;
     // Says what is wrong where there is no medium at all.
     if open(path)?.header_problem().is_some() {
-        return Err(DeviceError::HeaderLost { path: at, name: HEADER_NAME });
+        return Err(DeviceError::HeaderLost { path: at });
     }
     let lock = lock_header(&real, &at)?;
     Ok(HeldMedium::new(OpenMedium::on(Arc::new(real), &at)?, vec![lock]))
@@ -129,10 +129,9 @@ impl FileDevice {
         match device.medium.header().is_array() {
             true => Err(member_alone(device.medium.header(), device.medium.path())),
             // What a segment repeats may be out of date: another label, another cell, even another medium.
-            false if device.medium.header_problem().is_some() => Err(DeviceError::HeaderLost {
-                path: device.medium.path().to_owned(),
-                name: HEADER_NAME,
-            }),
+            false if device.medium.header_problem().is_some() => {
+                Err(DeviceError::HeaderLost { path: device.medium.path().to_owned() })
+            }
             false => Ok(device),
         }
     }
@@ -177,7 +176,7 @@ impl FileDevice {
         }
         let medium = OpenMedium::on(Arc::new(storage), &at)?;
         match medium.header_problem() {
-            Some(_) => Err(DeviceError::HeaderLost { path: at, name: HEADER_NAME }),
+            Some(_) => Err(DeviceError::HeaderLost { path: at }),
             None => Ok(Some(medium.header().block_size)),
         }
     }
@@ -261,7 +260,7 @@ fn has_header(names: &[String], path: &str) -> Result<bool, DeviceError> {
     }
     match names.iter().any(|n| segment_number(n, SUFFIX).is_some()) {
         // The segments have copies, which are enough to read it.
-        true => Err(DeviceError::HeaderLost { path: path.to_owned(), name: HEADER_NAME }),
+        true => Err(DeviceError::HeaderLost { path: path.to_owned() }),
         false => Ok(false),
     }
 }

@@ -102,7 +102,7 @@ fn write_segment(
     let mut write = |device: &mut dyn Device, block: &[u8]| {
         bytes += block.len() as u64;
         let stopped = || DeviceError::Io {
-            action: "go on with",
+            action: "go on with".into(),
             path: "the member".to_owned(),
             source: io::Error::other(
                 "it was stopped; do it again, on tape or an array after erasing it",

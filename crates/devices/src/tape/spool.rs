@@ -170,7 +170,7 @@ pub(crate) fn check(plan: &SpoolPlan) -> Result<(), DeviceError> {
 
 /// What went wrong with a spool, in words that say so: it is no fault of the tape.
 fn spool_error(action: &'static str, path: &str) -> impl FnOnce(io::Error) -> DeviceError {
-    move |source| DeviceError::Spool { action, path: path.to_owned(), source }
+    move |source| DeviceError::Spool { action: action.into(), path: path.to_owned(), source }
 }
 
 /// Blocks after which is looked again how much room the tape has left.

@@ -147,7 +147,7 @@ pub fn read_idb_head(bytes: &[u8]) -> Result<(IdbBackupHead, usize)> {
     let head: IdbBackupHead =
         serde_json::from_slice(json).map_err(|_| FormatError::Invalid(WHAT))?;
     if head.format != 1 {
-        return Err(FormatError::Newer { what: WHAT, found: head.format, known: 1 });
+        return Err(FormatError::Newer { what: WHAT.into(), found: head.format, known: 1 });
     }
     Ok((head, padded(HEAD_AT + n)))
 }

@@ -6,6 +6,7 @@ use capstan_address::{Address, ArrayAddress, StoreAddress, TapeAddress};
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::{MediumId, SegmentNumber};
 use capstan_format::record::MediumHeader;
+use serde::{Deserialize, Serialize};
 
 use super::placed::Placed;
 use crate::{DeviceError, LostMember, OpenMedium};
@@ -29,7 +30,7 @@ pub trait ArrayMember {
 }
 
 /// What was written of a member.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rebuilt {
     /// Segments.
     pub segments: u64,
@@ -40,7 +41,7 @@ pub struct Rebuilt {
 }
 
 /// An array that was opened.
-pub trait OpenArray {
+pub trait OpenArray: Send {
     /// Its name, with its members in their places.
     fn address(&self) -> &ArrayAddress;
     /// What it says of itself.

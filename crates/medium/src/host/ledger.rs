@@ -3,16 +3,18 @@
 use capstan_address::LibraryName;
 use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
+use serde::{Deserialize, Serialize};
 
 /// A drive that could not read or write so many tapes, which others can, is given no more of them.
 pub const SUSPECT: usize = 2;
 
 /// Something that happened to a tape.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// A robot put it into a drive.
     Loaded {
         /// Its library.
+        #[serde(with = "crate::form::text")]
         library: LibraryName,
         /// What is on its sticker.
         barcode: String,
@@ -20,6 +22,7 @@ pub enum Event {
     /// It is in a drive, which says whether it can be written.
     Tab {
         /// Its library.
+        #[serde(with = "crate::form::text")]
         library: LibraryName,
         /// What is on its sticker.
         barcode: String,
@@ -31,6 +34,7 @@ pub enum Event {
         /// The medium on it.
         medium: MediumId,
         /// Its library.
+        #[serde(with = "crate::form::text")]
         library: LibraryName,
         /// What is on its sticker, where there is a robot that reads it.
         barcode: Option<String>,
@@ -44,6 +48,7 @@ pub enum Event {
         /// The medium on it, where that is known.
         medium: Option<MediumId>,
         /// Its library.
+        #[serde(with = "crate::form::text")]
         library: LibraryName,
         /// What is on its sticker, where there is a robot that reads it.
         barcode: Option<String>,
@@ -53,9 +58,10 @@ pub enum Event {
 }
 
 /// What a drive of a library did not do for this host. Of drives that are the only ones of their libraries nothing is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriveFault {
     /// Its library.
+    #[serde(with = "crate::form::text")]
     pub library: LibraryName,
     /// Its number there, from 1.
     pub drive: u32,
@@ -82,7 +88,7 @@ impl DriveFault {
 }
 
 /// What is on record against a drive of a library.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DriveOnRecord {
     /// Its number, from 1.
     pub drive: u32,

@@ -75,6 +75,11 @@ impl Unjudged {
         Ok(self.device)
     }
 
+    /// Whether it was made now.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
     /// What it is, for who judges for himself.
     pub fn into_device(self) -> Box<dyn Writable> {
         self.device
@@ -82,7 +87,7 @@ impl Unjudged {
 }
 
 /// A medium that is this process's to write.
-pub trait Writable {
+pub trait Writable: Send {
     /// The medium.
     fn medium(&self) -> &OpenMedium;
     /// Refuses a drive that cannot encrypt, where the medium is encrypted by its drive.

@@ -40,6 +40,8 @@ pub struct OperatorRequests {
     given_up: Mutex<HashSet<(String, String)>>,
     /// Tapes that were asked for beforehand and are not in yet: what each is called, by its device.
     wishes: Mutex<BTreeMap<String, String>>,
+    /// How often these changed.
+    changes: AtomicU64,
     /// Microseconds that tapes were waited for since somebody asked.
     waited_us: AtomicU64,
     waits: Waits,
@@ -86,6 +88,7 @@ impl OperatorRequests {
             operator: OnceLock::new(),
             given_up: Mutex::default(),
             wishes: Mutex::default(),
+            changes: AtomicU64::new(0),
             waited_us: AtomicU64::new(0),
             waits,
         }
@@ -94,6 +97,35 @@ impl OperatorRequests {
     /// Says who is asked for tapes, and how long they are waited for. The first one stays.
     pub fn set(&self, operator: Operator) {
         let _ = self.operator.set(operator);
+    }
+
+    /// How long tapes are waited for, where somebody is asked for them; nothing inside for ever.
+    pub fn patience(&self) -> Option<Option<Duration>> {
+        self.operator.get().map(|operator| operator.patience)
+    }
+
+    /// Tells who is asked for tapes what another host has to say.
+    pub fn tell(&self, text: &str) {
+        self.operator.get().into_iter().for_each(|operator| (operator.tell)(text));
+    }
+
+    /// Shows what a drive of another host waits for, or that it waits no longer.
+    pub fn show(&self, drive: &str, wanted: Option<&str>) {
+        if wanted.is_none() {
+            self.changes.fetch_add(self.wishes.lock().remove(drive).is_some().into(), Relaxed);
+        }
+        self.operator.get().into_iter().for_each(|operator| (operator.board)(drive, wanted));
+    }
+
+    /// What was asked for beforehand, each by its device and what it is called; and how often that changed.
+    pub fn wishes(&self) -> (u64, Vec<(String, String)>) {
+        let wishes = self.wishes.lock();
+        (self.changes.load(Relaxed), wishes.clone().into_iter().collect())
+    }
+
+    /// Takes what was asked for at another host.
+    pub fn set_wishes(&self, wishes: Vec<(String, String)>) {
+        *self.wishes.lock() = wishes.into_iter().collect();
     }
 
     /// Whether there is somebody to ask.
@@ -121,6 +153,7 @@ impl OperatorRequests {
         (operator.tell)(text);
         let devices = tapes.iter().map(|(device, _)| device.clone()).collect();
         self.wishes.lock().extend(tapes);
+        self.changes.fetch_add(1, Relaxed);
         self.show_wishes(operator);
         asked(devices)
     }
@@ -133,9 +166,9 @@ impl OperatorRequests {
 
     /// A tape that was asked for beforehand is in, or wanted no more.
     pub fn withdraw(&self, device: &str) {
-        if self.wishes.lock().remove(device).is_some()
-            && let Some(operator) = self.operator.get()
-        {
+        let was_wished = self.wishes.lock().remove(device).is_some();
+        self.changes.fetch_add(was_wished.into(), Relaxed);
+        if was_wished && let Some(operator) = self.operator.get() {
             (operator.board)(device, None);
         }
     }

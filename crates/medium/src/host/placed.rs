@@ -3,12 +3,16 @@
 use capstan_address::{Address, ArrayAddress, TapeAddress};
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
+use serde::{Deserialize, Serialize};
 
 /// Where a medium was found.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Placed {
+    #[serde(with = "crate::form::device")]
     address: Address,
+    #[serde(with = "crate::form::device::list")]
     lost: Vec<Address>,
+    #[serde(with = "crate::form::device::list")]
     others: Vec<Address>,
     rebuilt: Vec<(MediumId, Vec<RebuiltMember>)>,
 }

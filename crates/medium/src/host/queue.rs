@@ -57,6 +57,21 @@ impl Queue {
         let _ = self.patience.set(patience);
     }
 
+    /// How long is waited for others, where somebody waits; nothing inside for as long as it takes.
+    pub fn patience(&self) -> Option<Option<Duration>> {
+        self.patience.get().map(|patience| patience.most)
+    }
+
+    /// Tells why another host waits.
+    pub fn tell(&self, why: &str) {
+        self.patience.get().into_iter().for_each(|patience| (patience.tell)(why));
+    }
+
+    /// Shows what another host waits for and how long it has been, or that its wait is over.
+    pub fn show(&self, number: u64, wait: Option<(&str, Duration)>) {
+        self.patience.get().into_iter().for_each(|patience| (patience.board)(number, wait));
+    }
+
     /// Puts what is known of who has something into the sentence that says so.
     pub fn name(&self, text: &str) -> String {
         self.patience.get().map_or_else(|| text.to_owned(), |patience| (patience.name)(text))

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use capstan_address::StoreAddress;
 use capstan_format::id::SegmentNumber;
 use capstan_format::record::MediumHeader;
+use serde::{Deserialize, Serialize};
 
 use crate::{DeviceError, OpenMedium};
 
 /// What is in a store that a medium may be made in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum InStore {
     /// Nothing: it is new or empty, or has a header that was not written to its end.
     Nothing,
@@ -20,7 +21,7 @@ pub enum InStore {
 }
 
 /// What is left where a store has a medium without a header file that can be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostHeader {
     /// What is wrong with the file, in words.
     pub problem: String,
@@ -33,7 +34,7 @@ pub struct LostHeader {
 }
 
 /// A file system and its room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
     /// Tells it from others of its host.
     pub file_system: u64,
@@ -44,7 +45,7 @@ pub struct Space {
 }
 
 /// A backup of an internal database in a store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdbBackup {
     /// The name of its file.
     pub name: String,

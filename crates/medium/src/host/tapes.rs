@@ -11,7 +11,7 @@ use crate::DeviceError;
 use crate::tape::{DriveSession, FoundDevice, Held, OnTape, Struck, TapeError, TapeLibrary};
 
 /// A medium that is tried: dropped, it gives back the drives of tapes that were loaded for that.
-pub trait Trial {
+pub trait Trial: Send {
     /// It will do: what was loaded stays in its drive.
     fn keep(self: Box<Self>);
 }

@@ -22,6 +22,8 @@ struct Count {
     done: Duration,
     waiting: usize,
     since: Option<Instant>,
+    /// What was waited at another host.
+    elsewhere: Duration,
     /// Up to when sessions have counted it.
     counted: Duration,
 }
@@ -42,7 +44,8 @@ impl Count {
     }
 
     fn so_far(&self) -> Duration {
-        self.done + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+        let now = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.done + now + self.elsewhere
     }
 
     fn uncounted(&self) -> Duration {
@@ -69,6 +72,12 @@ impl Waits {
         state.all.begin();
         state.for_others.begin();
         Waiting { waits: self.clone(), for_others: true }
+    }
+
+    /// What was waited at another host since it was there, and how much of that for other sessions.
+    pub fn set_elsewhere(&self, all: Duration, for_others: Duration) {
+        let mut state = self.0.lock();
+        (state.all.elsewhere, state.for_others.elsewhere) = (all, for_others);
     }
 
     /// The time that was waited so since the host began, those waits included that are under way.

@@ -2,9 +2,10 @@
 
 use capstan_format::id::{CellId, MediumId};
 use capstan_format::record::MediumHeader;
+use serde::{Deserialize, Serialize};
 
 /// A known tape that is to be put into a drive that stands alone.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Wanted {
     /// The medium on it.
     pub medium: MediumId,

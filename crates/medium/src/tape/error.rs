@@ -2,8 +2,11 @@
 
 use capstan_engine::problem::{Explain, Problem, then};
 
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 use super::generation::Media;
 use super::spot::Spot;
@@ -20,7 +23,7 @@ fn called(drive: &str) -> String {
 pub const ANOTHER_HOST: &str = "another device host of this program";
 
 /// Why a drive did not do what it was asked for.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum TapeError {
     /// No tape is loaded.
     #[error("no tape is loaded in {}{then}", called(drive), then = then(self.hint()))]
@@ -152,11 +155,12 @@ pub enum TapeError {
     #[error("cannot {action} {path}: {source}")]
     Io {
         /// What was tried.
-        action: &'static str,
+        action: Cow<'static, str>,
         /// On what.
         path: String,
         /// Why not.
         #[source]
+        #[serde(with = "capstan_engine::os_error")]
         source: io::Error,
     },
     /// A virtual tape or library is not as it should be.
@@ -354,7 +358,7 @@ impl TapeError {
 /// That something could not be done on the file of a virtual tape or library.
 pub fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TapeError {
     let path = path.display().to_string();
-    move |source| TapeError::Io { action, path, source }
+    move |source| TapeError::Io { action: action.into(), path, source }
 }
 
 /// That the file of a virtual tape or library is not as it should be.

@@ -2,11 +2,12 @@
 
 use capstan_address::LibraryName;
 use capstan_format::record::MediumHeader;
+use serde::{Deserialize, Serialize};
 
 use super::library::DriveInfo;
 
 /// What is on a tape.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum OnTape {
     /// Nothing.
     Blank,
@@ -17,9 +18,10 @@ pub enum OnTape {
 }
 
 /// A drive or changer that was found.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FoundDevice {
     /// Its name as a device.
+    #[serde(with = "crate::form::text")]
     pub name: LibraryName,
     /// Whether it is the robot of a library; else it is a drive.
     pub is_changer: bool,

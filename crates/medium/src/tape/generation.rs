@@ -1,5 +1,6 @@
 //! Which generation a tape is of, and which drives read and write it: of LTO, by sticker, by density and by a drive's model.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// By this the cleaning tapes of all makers are told.
@@ -9,7 +10,7 @@ pub const CLEANING: &str = "CLN";
 const BARCODE: usize = 8;
 
 /// What a tape of LTO is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Media {
     /// Its generation, from 1.
     pub generation: u8,

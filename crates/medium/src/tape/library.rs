@@ -89,7 +89,7 @@ pub fn is_spare(held: &[Held], place: Place) -> bool {
 }
 
 /// How many elements of a kind a library has; each kind is numbered from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Elements {
     /// Drives.
     pub drives: u32,
@@ -121,7 +121,7 @@ impl Elements {
 }
 
 /// What is known of a library's drive without opening it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DriveInfo {
     /// Its type.
     pub model: String,

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::speeds::Speeds;
 
 /// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Good to know.
@@ -19,7 +19,7 @@ pub enum Severity {
 }
 
 /// Something that a drive wants people to know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alert {
     /// How bad it is.
     pub severity: Severity,
@@ -32,7 +32,7 @@ pub struct Alert {
 }
 
 /// Which tape was in which drive of a library.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     /// The library, as devices are named.
     pub library: String,
@@ -45,7 +45,7 @@ pub struct Mount {
 }
 
 /// What a drive did for a session, and what it has to say.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DriveSession {
     /// The drive.
     pub name: String,
@@ -78,7 +78,7 @@ pub struct DriveSession {
 }
 
 /// What a drive counted since it was opened. What it does not count is absent.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// Bytes that were written to it.
     pub bytes_written: Option<u64>,
@@ -93,7 +93,7 @@ pub struct Counters {
 }
 
 /// What a drive did.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Statistics {
     /// Bytes that the host gave or took.
     pub host_bytes: u64,

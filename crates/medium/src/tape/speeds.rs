@@ -1,7 +1,9 @@
 //! How fast drives are.
 
+use serde::{Deserialize, Serialize};
+
 /// How fast a drive is, in bytes per second at the medium.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Speeds {
     /// The lowest rate that it can match; fed below that it stops and moves back again and again.
     pub lowest: f64,

@@ -1,7 +1,9 @@
 //! Places on a tape.
 
+use serde::{Deserialize, Serialize};
+
 /// A place on a tape: so many filemarks from its begin, so many blocks behind the last of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Spot {
     /// Filemarks before it.
     pub file: u64,

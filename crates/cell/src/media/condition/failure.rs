@@ -84,7 +84,7 @@ mod tests {
 
     fn io(errno: Errno) -> DeviceError {
         let (action, path) = ("write", "/m/00000002.segment.part".to_owned());
-        DeviceError::Io { action, path, source: errno.into() }
+        DeviceError::Io { action: action.into(), path, source: errno.into() }
     }
 
     fn broken(source: DeviceError) -> DeviceError {
@@ -136,6 +136,9 @@ mod tests {
         // As a file of a tape hands it on.
         let (action, path) = ("write", "A00001L9".to_owned());
         let source = std::io::Error::other(hardware());
-        assert_eq!(of(DeviceError::Io { action, path, source }), WriteFailure::Place);
+        assert_eq!(
+            of(DeviceError::Io { action: action.into(), path, source }),
+            WriteFailure::Place
+        );
     }
 }

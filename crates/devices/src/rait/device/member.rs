@@ -165,7 +165,8 @@ impl Member {
             && thread.join().is_err()
         {
             let source = std::io::Error::other("the thread that writes to it ended by a panic");
-            let failure = DeviceError::Io { action: "write to", path: self.name.clone(), source };
+            let failure =
+                DeviceError::Io { action: "write to".into(), path: self.name.clone(), source };
             self.noted.failure.lock().get_or_insert(failure);
         }
     }

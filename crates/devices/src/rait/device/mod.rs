@@ -147,7 +147,7 @@ impl RaitDevice {
         let Some(failed) = self.members.get_mut(member).and_then(Option::take) else { return };
         let name = failed.name.clone();
         let gone = || DeviceError::Io {
-            action: "write to",
+            action: "write to".into(),
             path: name.clone(),
             source: std::io::Error::other("it has stopped"),
         };

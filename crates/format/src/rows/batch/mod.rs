@@ -326,7 +326,7 @@ impl<'a> Reader<'a> {
         let version = c.u8()?;
         if version != VERSION {
             return Err(FormatError::Newer {
-                what: WHAT,
+                what: WHAT.into(),
                 found: version.into(),
                 known: VERSION.into(),
             });

@@ -6,9 +6,11 @@
 //! - [`transport`]: a stream of bytes in both directions.
 //! - [`connection`]: many conversations over one transport, each with messages in both directions.
 //! - [`data`]: bulk data over connections of their own.
+//! - [`devices`]: a device host.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
 pub mod connection;
 pub mod data;
+pub mod devices;
 pub mod transport;

@@ -5,11 +5,15 @@
 //! - it does so from the medium alone to which it was copied, and a full from each of its mirrors alone;
 //! - nothing panics.
 //!
+//! In one life of four the device host is at the other end of a connection, which is cut after some bytes.
+//!
 //! 200 seeds in the gate, 100,000 in `make soak`, of which `CAPSTAN_SOAK=20` says that they may take 20 minutes; `CAPSTAN_SEED=N` (or
 //! `N..M`) tries one again and tells it.
 
 #![allow(clippy::disallowed_methods, reason = "a test may panic")]
 
+#[path = "../../remote/tests/devices/cuts.rs"]
+mod cuts;
 #[path = "lives/devices.rs"]
 mod devices;
 #[path = "../../capstan/tests/campaign/dice.rs"]
@@ -17,6 +21,8 @@ mod devices;
 mod dice;
 #[path = "lives/disk.rs"]
 mod disk;
+#[path = "lives/far.rs"]
+mod far;
 #[path = "lives/life.rs"]
 mod life;
 #[path = "../../cell/tests/support/mod.rs"]

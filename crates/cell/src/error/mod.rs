@@ -216,7 +216,7 @@ impl CellError {
             Self::Device(e) => match e {
                 DeviceError::Io { .. } if e.is_full() => 1,
                 e if e.of_tape().is_some_and(TapeError::is_failure) => 1,
-                DeviceError::NoThread(_) => 1,
+                DeviceError::NoThread(_) | DeviceError::HostLost(_) => 1,
                 _ => 2,
             },
             _ => 1,

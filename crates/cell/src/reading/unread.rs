@@ -24,7 +24,7 @@ pub(crate) fn of_way_to_device(e: &DeviceError) -> Option<String> {
         (_, Some(tape)) => of_way_to_tape(tape),
         (DeviceError::ArrayBroken { source, .. }, _) => of_way_to_device(source),
         (DeviceError::Io { source, .. }, _) if is_not_now(source) => Some(chain(e)),
-        (DeviceError::Busy { .. }, _) => Some(chain(e)),
+        (DeviceError::Busy { .. } | DeviceError::HostLost(_), _) => Some(chain(e)),
         _ => None,
     }
 }

@@ -15,12 +15,14 @@ use capstan_cell::request::{
 use capstan_cell::{Cell, VersionState};
 use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_media_agent::agent::LocalMediaAgent;
+use capstan_medium::host::DeviceHost;
 use capstan_port::Agents;
 use tempfile::TempDir;
 
 use crate::devices::InMemory;
 use crate::dice::Dice;
 use crate::disk::Cut;
+use crate::far::Far;
 use crate::support::{self, Deaf, State};
 
 /// Sessions of one life.
@@ -64,6 +66,8 @@ enum Fault {
     Cut(u64),
     /// What the manager recorded since the session began is lost.
     Forgotten,
+    /// The connection to the device host is cut after so many bytes.
+    Apart(u64),
 }
 
 pub struct Life {
@@ -71,6 +75,9 @@ pub struct Life {
     dice: Dice,
     devices: Arc<InMemory>,
     cut: Arc<Cut>,
+    /// Whether the devices are behind a connection.
+    is_far: bool,
+    far: Far,
     /// Of each session that wrote a version, what the source had.
     states: BTreeMap<String, Arc<Tree>>,
     pub told: Vec<String>,
@@ -102,6 +109,8 @@ impl Life {
             dice: Dice::new(seed),
             devices: Arc::default(),
             cut: Arc::default(),
+            is_far: seed % 4 == 3,
+            far: Far::default(),
             states: BTreeMap::new(),
             told: Vec::new(),
             sums: Sums::default(),
@@ -124,7 +133,11 @@ impl Life {
     fn cell(&self) -> Cell {
         let disk = Arc::new(crate::disk::Agent::of(self.cut.clone()));
         let media = Arc::new(LocalMediaAgent::system().unwrap());
-        let agents = Agents { disk, clients: Arc::new(()), media, devices: self.devices.clone() };
+        let devices: Arc<dyn DeviceHost> = match self.is_far {
+            true => self.far.connected(&self.devices),
+            false => self.devices.clone(),
+        };
+        let agents = Agents { disk, clients: Arc::new(()), media, devices };
         Cell::open(&self.at("home"), Secrets::none(), agents).unwrap()
     }
 
@@ -160,11 +173,12 @@ impl Life {
     }
 
     fn fault(&mut self) -> Fault {
-        match self.dice.below(9) {
+        match self.dice.below(if self.is_far { 13 } else { 9 }) {
             0 | 1 => Fault::Power(self.dice.below(60) as u64),
             2 => Fault::Full(self.dice.below(200_000) as u64),
             3 => Fault::Cut(self.dice.below(8) as u64),
             4 => Fault::Forgotten,
+            9.. => Fault::Apart(self.dice.below(60_000) as u64),
             _ => Fault::Nothing,
         }
     }
@@ -183,11 +197,13 @@ impl Life {
             Fault::Power(after) => disk.fail_after(after),
             Fault::Full(after) => disk.full_after(after),
             Fault::Cut(after) => self.cut.after(Some(after)),
+            Fault::Apart(after) => self.far.cut_after(after),
             Fault::Forgotten => copy_dir(&self.at("home"), &self.at("home-before")),
             Fault::Nothing => {}
         }
         let done = run(&self.cell());
         self.cut.after(None);
+        self.far.ended();
         match fault {
             Fault::Power(_) => {
                 let dice = &mut self.dice;
@@ -312,7 +328,7 @@ impl Life {
         let (device, fault) = (*self.dice.pick(&DISKS), self.fault());
         // What a home does not know to be removed on purpose it misses: that is no fault.
         let fault = match fault {
-            Fault::Forgotten | Fault::Full(_) => Fault::Nothing,
+            Fault::Forgotten | Fault::Full(_) | Fault::Apart(_) => Fault::Nothing,
             other => other,
         };
         self.session("prune --keep-last 2", device, fault, &|cell| {

@@ -350,6 +350,7 @@ fn out_of_reach(
     let address = &medium.device;
     let why = match e {
         DeviceError::Io { source, .. } if e.of_tape().is_none() && is_far(source) => plain(source),
+        DeviceError::HostLost(why) => why.sentence.clone(),
         _ if address.is_sequential() => lacking_tapes(devices, address).0?.sentence,
         _ => return None,
     };

@@ -14,6 +14,7 @@ mod things;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use capstan_format::id::MediumId;
 use capstan_medium::DeviceError;
@@ -40,6 +41,11 @@ impl Hosted {
     pub fn broken(&self) -> Option<Broken> {
         self.connection.broken()
     }
+
+    /// Whether nothing is done for the cell just now. Once the connection is broken, nothing of it is open any more then.
+    pub fn is_idle(&self) -> bool {
+        self.side.running.load(Relaxed) == 0
+    }
 }
 
 impl Drop for Hosted {
@@ -54,7 +60,8 @@ pub fn serve(
     beats: Beats,
     devices: Arc<dyn DeviceHost>,
 ) -> Result<Hosted, Broken> {
-    let side = Arc::new(HostSide { devices, things: Things::default(), cells: Arc::default() });
+    let (things, cells) = (Things::default(), Arc::default());
+    let side = Arc::new(HostSide { devices, things, cells, running: AtomicUsize::new(0) });
     let serving = side.clone();
     let serve = move |channel| HostSide::serve(&serving, &channel);
     let connection = Connection::start(transport, Side::Answered, beats, Box::new(serve))?;
@@ -68,13 +75,26 @@ pub struct HostSide {
     devices: Arc<dyn DeviceHost>,
     things: Things,
     cells: Arc<Cells>,
+    /// Conversations that are answered now.
+    running: AtomicUsize,
 }
 
 impl HostSide {
     /// Answers one conversation. What cannot be answered ends it, which the cell hears.
     fn serve(self: &Arc<Self>, channel: &Channel) {
+        self.running.fetch_add(1, Relaxed);
+        let _running = Running(self);
         let asked = Asks { channel, side: self };
         let _ = channel.hear::<Question>().and_then(|question| asked.answer(question));
+    }
+}
+
+/// A conversation that is answered, until this is dropped.
+struct Running<'s>(&'s HostSide);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Relaxed);
     }
 }
 

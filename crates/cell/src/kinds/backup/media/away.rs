@@ -102,6 +102,7 @@ pub(in crate::kinds::backup) fn is_unavailable(error: &CellError) -> bool {
                     | DeviceError::NoRoom { .. }
                     | DeviceError::MediumFull { .. }
                     | DeviceError::Busy { .. }
+                    | DeviceError::HostLost(_)
                     | DeviceError::ArrayBroken { .. }
             ) || e.of_tape().is_some_and(|e| e.blames_tape() || matches!(e, TapeError::Away { .. }))
         }

@@ -5,20 +5,29 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use capstan_devices::directory::faulty::FaultyStorage;
+use capstan_engine::entropy::Entropy;
+use capstan_engine::link::BlockPort;
 use capstan_format::catalog::Contents;
 use capstan_format::codec::Method;
 use capstan_format::entry::Kind;
+use capstan_format::id::StreamId;
 use capstan_format::record::{OtherEnd, SessionEnd, SessionEnds};
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;
+use capstan_media_agent::write::writer::Writer;
+use capstan_remote::data::blocks::port::RemoteBlocks;
+use capstan_remote::data::blocks::serve::{BlocksServed, serve_blocks};
+use capstan_remote::data::dial_here;
+use capstan_remote::data::registry::Registry;
 use capstan_wire::compression::Compression;
+use capstan_wire::data::Reach;
 use common::{
-    Got, Reported, Shape, Spec, assert_same, device, label, open, recorder, take, write_session,
-    writer,
+    Fill, Got, Reported, Shape, Spec, Through, assert_same, device, label, open, recorder, take,
+    write_session_through, writer,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -112,6 +121,49 @@ proptest! {
     ) {
         within_a_minute(move || round_trip(&shape, &streams, pokes));
     }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: cases() / 4,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
+        max_shrink_iters: 300,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn any_multiplexing_over_connections_reads_back(
+        shape in shape(),
+        streams in proptest::collection::vec(proptest::collection::vec(spec(), 0..40), 1..5),
+        pokes in 0..4u32,
+        ahead in 1..9usize,
+    ) {
+        // No stream may hold what another one needs.
+        let buffers = shape.buffers.max(streams.len() * ahead + 2);
+        let shape = Shape { buffers, ..shape };
+        let through = move |writer: &Writer, streams: &[StreamId], fill: &mut Fill<'_>| {
+            over_connections(writer, streams, ahead, fill);
+        };
+        within_a_minute(move || round_trip_through(&shape, &streams, pokes, &through));
+    }
+}
+
+/// Serves a writer's port to streams that reach it over connections of this process.
+fn over_connections(writer: &Writer, streams: &[StreamId], ahead: usize, fill: &mut Fill<'_>) {
+    let registry = Registry::new(Entropy::seeded(1));
+    let waiting = registry.expect().unwrap();
+    let port = writer.port();
+    let how = BlocksServed { ahead, patience: Duration::from_secs(30) };
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| serve_blocks(&waiting, &port, streams, how));
+        let reach = Reach { at: String::new(), ticket: waiting.ticket().clone() };
+        fill(Arc::new(RemoteBlocks::new(reach, port.block_size(), dial_here(&registry))));
+        waiting.close();
+        let ends = serving.join().unwrap();
+        assert_eq!(ends.len(), streams.len());
+        assert!(ends.iter().all(|end| end.broken.is_none()), "{ends:?}");
+    });
 }
 
 #[test]
@@ -196,11 +248,15 @@ fn within_a_minute(run: impl FnOnce() + Send + 'static) {
 }
 
 fn round_trip(shape: &Shape, streams: &[Vec<Spec>], pokes: u32) {
+    round_trip_through(shape, streams, pokes, &|writer, _, fill| fill(Arc::new(writer.port())));
+}
+
+fn round_trip_through(shape: &Shape, streams: &[Vec<Spec>], pokes: u32, through: &Through) {
     let storage = FaultyStorage::new(None);
     let reported = Reported::default();
     let device = device(&storage, shape.block_size).unwrap();
     let writer = writer(Box::new(device), shape, 3, recorder(&reported));
-    let (given, written) = write_session(writer, shape, 3, streams, pokes);
+    let (given, written) = write_session_through(writer, (shape, 3), streams, pokes, through);
     let written = written.unwrap();
 
     let medium = open(&storage).unwrap();

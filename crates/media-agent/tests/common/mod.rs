@@ -11,7 +11,7 @@ use capstan_devices::directory::FileDevice;
 use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::ladder::Ladder;
-use capstan_engine::link::LinkClosed;
+use capstan_engine::link::{BlockPort, LinkClosed};
 use capstan_engine::meter::Meters;
 use capstan_format::batch::Batch;
 use capstan_format::catalog::{Contents, StreamContents};
@@ -333,21 +333,68 @@ pub fn write_session(
     streams: &[Vec<Spec>],
     pokes: u32,
 ) -> (Vec<Given>, Result<Written, capstan_port::media::write::error::WriteError>) {
+    let through: &Through = &|writer, _, fill| fill(Arc::new(writer.port()));
+    write_session_through(writer, (shape, session), streams, pokes, through)
+}
+
+/// Has streams filled through a port of a writer: the writer's own, or one behind connections.
+pub type Through = dyn Fn(&Writer, &[StreamId], &mut Fill<'_>);
+
+/// Fills them.
+pub type Fill<'f> = dyn FnMut(Arc<dyn BlockPort + '_>) + 'f;
+
+/// The same through that port.
+pub fn write_session_through(
+    writer: Writer,
+    (shape, session): (&Shape, u8),
+    streams: &[Vec<Spec>],
+    pokes: u32,
+    through: &Through,
+) -> (Vec<Given>, Result<Written, capstan_port::media::write::error::WriteError>) {
+    let mut random = Random(shape.seed ^ u64::from(session));
+    let ids: Vec<_> =
+        streams.iter().map(|_| StreamId(std::array::from_fn(|_| random.next() as u8))).collect();
+    let seed = random.next();
+    let mut given = Vec::new();
+    through(&writer, &ids, &mut |port| {
+        let streams: Vec<_> = ids.iter().copied().zip(streams).collect();
+        given = fill(&writer, port, (shape, session, seed), &streams, pokes);
+    });
+    let end = SessionEnd {
+        status: "completed".to_owned(),
+        ended_us: 9,
+        files: 1,
+        dirs: 0,
+        bytes_read: 0,
+        bytes_written: 0,
+        segments: Vec::new(),
+        lacks: None,
+    };
+    (given, writer.finish(Some(end)))
+}
+
+/// Fills streams, each in a thread.
+fn fill(
+    writer: &Writer,
+    port: Arc<dyn BlockPort + '_>,
+    (shape, session, seed): (&Shape, u8, u64),
+    streams: &[(StreamId, &Vec<Spec>)],
+    pokes: u32,
+) -> Vec<Given> {
     let owners = Arc::new(OwnerNames::default());
     let meters = Arc::new(Meters::default());
-    let mut random = Random(shape.seed ^ u64::from(session));
+    let mut random = Random(seed);
     let opened: Vec<_> = streams
         .iter()
-        .map(|specs| {
-            let stream = StreamId(std::array::from_fn(|_| random.next() as u8));
-            let options = stream_options(shape, session, stream);
-            let port = Arc::new(writer.port());
-            let opened = StreamWriter::open(port, meters.clone(), owners.clone(), options);
-            let given = Given { stream, rows: Vec::new(), outcomes: Vec::new(), data: Vec::new() };
-            (opened, given, specs, random.next())
+        .map(|(stream, specs)| {
+            let options = stream_options(shape, session, *stream);
+            let opened = StreamWriter::open(port.clone(), meters.clone(), owners.clone(), options);
+            let given =
+                Given { stream: *stream, rows: Vec::new(), outcomes: Vec::new(), data: Vec::new() };
+            (opened, given, *specs, random.next())
         })
         .collect();
-    let given = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let threads: Vec<_> = opened
             .into_iter()
             .map(|(mut stream, mut given, specs, seed)| {
@@ -363,18 +410,7 @@ pub fn write_session(
             writer.commit_soon();
         }
         threads.into_iter().map(|t| t.join().unwrap()).collect()
-    });
-    let end = SessionEnd {
-        status: "completed".to_owned(),
-        ended_us: 9,
-        files: 1,
-        dirs: 0,
-        bytes_read: 0,
-        bytes_written: 0,
-        segments: Vec::new(),
-        lacks: None,
-    };
-    (given, writer.finish(Some(end)))
+    })
 }
 
 /// What is read back of a stream from all segments.

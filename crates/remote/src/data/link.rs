@@ -195,6 +195,14 @@ impl Outgoing {
         Ok(())
     }
 
+    /// Sends the head and the body of a message, and so many bytes of its payload.
+    #[cfg(test)]
+    pub fn send_torn(&mut self, kind: Kind, body: &[u8], payload: &[u8], sent: usize) {
+        let head = Head { kind, body: body.len() as u32, payload: payload.len() as u32 };
+        let bytes = [&head.encode()[..], body, &payload[..sent]].concat();
+        self.writer.write_all(&bytes).unwrap();
+    }
+
     /// Sends a message of JSON.
     pub fn tell<T: Serialize>(&mut self, kind: Kind, message: &T) -> Result<(), Broken> {
         self.send(kind, &capstan_wire::encode(message)?, &[])

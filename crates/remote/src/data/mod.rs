@@ -1,10 +1,14 @@
 //! Bulk data over connections of their own: blocks of a backup, stored frames of a restore (`wire::data` has the rules).
 //!
 //! - [`blocks`]: blocks of a backup.
+//! - [`frames`]: stored frames of a restore.
 //! - [`registry`]: hands a connection that came in to the call that waits for it.
 //! - `link`: one connection, its messages.
 
 pub mod blocks;
+#[cfg(test)]
+mod cut;
+pub mod frames;
 mod link;
 pub mod registry;
 

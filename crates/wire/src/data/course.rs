@@ -49,6 +49,7 @@ pub struct Course {
 impl Course {
     /// Takes what will be asked for.
     pub fn expect(&mut self, ranges: Ranges) -> Result<(), DataError> {
+        self.skip(ranges.from);
         if ranges.first < self.next_number() {
             return Err(DataError::TooMuch("ranges"));
         }
@@ -155,7 +156,17 @@ impl<T> Ahead<T> {
         let ranges = self.ranges.range(self.told..self.told + count).copied().collect();
         let first = self.first + self.told as u64;
         self.told += count;
-        Some(Ranges { first, ranges })
+        Some(Ranges { from: self.first, first, ranges })
+    }
+
+    /// Whether something is to be told to the other side yet.
+    pub fn is_untold(&self) -> bool {
+        self.told < self.ranges.len() && self.told < MOST_EXPECTED
+    }
+
+    /// What came and was not used.
+    pub fn into_came(self) -> impl Iterator<Item = T> {
+        self.came.into_iter().map(|(.., what)| what)
     }
 
     /// The number of the first range that is not done with.

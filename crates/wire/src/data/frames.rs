@@ -21,6 +21,8 @@ const LONGEST_TEXT: usize = 1 << 10;
 /// What will be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranges {
+    /// Ranges before this one are not asked for any more.
+    pub from: u64,
     /// The number of the first one. They are numbered as they are said.
     pub first: u64,
     /// The ranges.
@@ -31,6 +33,7 @@ impl Ranges {
     /// Its body.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.clear();
+        put_varint(out, self.from);
         put_varint(out, self.first);
         put_varint(out, self.ranges.len() as u64);
         let mut last = None;
@@ -49,7 +52,7 @@ impl Ranges {
     /// The ranges that these bytes are.
     pub fn decode(body: &[u8]) -> Result<Self, DataError> {
         let mut of = Cursor::new(body, "ranges");
-        let first = of.varint()?;
+        let (from, first) = (of.varint()?, of.varint()?);
         let count = of.count()?;
         if count > MOST_RANGES {
             return Err(DataError::TooMuch("ranges"));
@@ -63,7 +66,7 @@ impl Ranges {
             let (from, len) = (of.varint()?, of.varint()?);
             ranges.push(Expected { stream, from, to: from.saturating_add(len) });
         }
-        Ok(Self { first, ranges })
+        Ok(Self { from, first, ranges })
     }
 }
 

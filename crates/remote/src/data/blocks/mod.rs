@@ -5,3 +5,5 @@
 
 pub mod port;
 pub mod serve;
+#[cfg(test)]
+mod tests;

@@ -92,7 +92,10 @@ pub fn serve_blocks(
             let (ends, cutter) = (&ends, arrived.cutter.clone());
             let vital = Arc::new(Vital::of(cutter.clone()));
             watched.push((vital.clone(), Default::default()));
-            let work = move || ends.lock().push(Served::run(arrived, port, stream, how, &vital));
+            let work = move || {
+                let end = Served::run(arrived, port, stream, how, &vital);
+                ends.lock().push(end);
+            };
             if let Err(e) = threads::start_in(scope, "data connection: blocks", work) {
                 cutter.cut();
                 ends.lock().push(StreamEnd { stream, blocks: 0, broken: Some(e.into()) });
@@ -214,7 +217,7 @@ impl<'p> Served<'p> {
                 encode_number(taken, &mut body);
                 let _ = outgoing.send(Kind::Ended, &body, &[]);
             }
-            Err(why) => outgoing.refuse(Kind::Closed, &why.to_string()),
+            Err(why) => outgoing.refuse(Kind::Closed, &said(why)),
         }
         self.vital.cutter.end_writing();
         incoming.drain(&self.vital.reading);
@@ -404,7 +407,7 @@ impl<'p> Served<'p> {
     fn fail(&self, why: Broken) {
         let mut state = self.state.lock();
         if !state.is_over {
-            state.outgoing.refuse(Kind::Closed, &why.to_string());
+            state.outgoing.refuse(Kind::Closed, &said(&why));
             state.why = Some(why);
             self.vital.cutter.end_writing();
         }
@@ -422,6 +425,15 @@ impl<'p> Served<'p> {
         let _busy = self.vital.writing.busy();
         OfSegment { blocks: *taken, segment }.encode(body);
         outgoing.send(Kind::Closing, body, &[])
+    }
+}
+
+/// What the other side is told of it.
+fn said(why: &Broken) -> String {
+    match why {
+        // The port of this side refuses.
+        Broken::Refused(why) => why.clone(),
+        why => why.to_string(),
     }
 }
 

@@ -6,18 +6,21 @@
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use capstan_address::Address;
+use capstan_address::{Address, HostName};
 use capstan_cell::Cell;
 use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::Report;
-use capstan_cell::request::BackupRequest;
+use capstan_cell::request::{BackupRequest, Level};
 use capstan_medium::host::operator::Operator;
 use capstan_medium::tape::ANOTHER_HOST;
+use capstan_port::disk::DiskAgent;
+use capstan_port::{Agents, Clients};
 use capstan_tape::vtl::library::{Design, Library};
-use support::{Deaf, agents, backup, backup_request, make_tree, restore, tree};
+use support::{Deaf, agents, backup, backup_request, make_tree, restore, restore_to, tree};
 
 /// A cell with what it backs up, and the tape that it backs up to.
 struct House {
@@ -147,4 +150,43 @@ fn each_cell_calls_its_host_by_its_own_name() {
         assert_eq!(hosts(cell.idb().objects().unwrap()), [host]);
         assert_eq!(cell.idb().media().unwrap()[0].hosts, [host]);
     }
+}
+
+/// A client, whose files are at this host too.
+struct OneClient(Arc<dyn DiskAgent>);
+
+impl Clients for OneClient {
+    fn disk_agent(&self, host: &HostName) -> Option<Arc<dyn DiskAgent>> {
+        (*host == "web1").then(|| self.0.clone())
+    }
+}
+
+/// The same name at two hosts is two objects: neither builds on the other's versions.
+#[test]
+fn an_object_is_of_the_client_whose_files_it_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let agents = agents();
+    let agents = Agents { clients: Arc::new(OneClient(agents.disk.clone())), ..agents };
+    let cell = Cell::open(&dir.path().join("home"), Secrets::none(), agents).unwrap();
+    let source = dir.path().join("source");
+    std::fs::create_dir(&source).unwrap();
+    make_tree(&source, 4096);
+    let level = Some(Level::Incremental);
+    let of_own = BackupRequest { level, ..backup_request(&source, &dir.path().join("medium")) };
+    let of_client = BackupRequest { client: Some("web1".parse().unwrap()), ..of_own.clone() };
+    let (own, first) = (backup(&cell, &of_own), backup(&cell, &of_client));
+    assert!(own.host == *cell.host() && first.host == "web1");
+    assert_eq!((first.method.as_str(), first.base_session), ("full", None));
+    let second = backup(&cell, &of_client);
+    assert_eq!((second.host.as_str(), second.base_session), ("web1", Some(first.session)));
+    let nobody = BackupRequest { client: Some("web9".parse().unwrap()), ..of_own };
+    let refused = cell.backup(&nobody, &Deaf, &Stop::default()).unwrap_err().to_string();
+    assert!(refused.starts_with("'web9' is no client of this cell"), "{refused}");
+    let restored = restore_to(
+        &cell,
+        &format!("made@{}", second.session),
+        &dir.path().join("out"),
+        Some("web9".parse().unwrap()),
+    );
+    assert!(restored.unwrap_err().to_string().starts_with("'web9' is no client"));
 }

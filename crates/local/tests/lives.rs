@@ -1,4 +1,4 @@
-//! A whole cell in one process, whose disks and ports fail by a seed: power that fails at any operation and loses or tears what was not
+//! A whole cell of three hosts in one process, whose disks and ports fail by a seed: power that fails at any operation and loses or tears what was not
 //! synchronised, full disks, links that are cut, a manager whose last records are lost. Whatever happened:
 //!
 //! - a version that is recorded as completed restores bit for bit;

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use capstan_address::HostName;
 use capstan_cell::Cell;
 use capstan_cell::keyring::{self, Secrets};
 use capstan_cell::observe::{Observer, Progress, Stop};
@@ -252,10 +253,20 @@ pub fn backup(cell: &Cell, request: &BackupRequest) -> Report {
 }
 
 pub fn restore(cell: &Cell, name: &str, into: &Path) -> capstan_cell::Result<Report> {
+    restore_to(cell, name, into, None)
+}
+
+/// The same to a client of the cell.
+pub fn restore_to(
+    cell: &Cell,
+    name: &str,
+    into: &Path,
+    client: Option<HostName>,
+) -> capstan_cell::Result<Report> {
     let _ = fs::remove_dir_all(into);
     let request = RestoreRequest {
         version: VersionName::parse(name),
-        client: None,
+        client,
         paths: Vec::new(),
         exclude: Vec::new(),
         include: Vec::new(),

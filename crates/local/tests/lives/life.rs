@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use capstan_address::HostName;
 use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
 use capstan_cell::prune::{Count, KeepRules, PruneRequest};
@@ -16,7 +17,8 @@ use capstan_cell::{Cell, VersionState};
 use capstan_devices::directory::faulty::FaultyStorage;
 use capstan_media_agent::agent::LocalMediaAgent;
 use capstan_medium::host::DeviceHost;
-use capstan_port::Agents;
+use capstan_port::disk::DiskAgent;
+use capstan_port::{Agents, Clients};
 use tempfile::TempDir;
 
 use crate::devices::InMemory;
@@ -29,6 +31,24 @@ use crate::support::{self, Deaf, State};
 const LENGTH: usize = 10;
 /// Where the disks are, which are in memory.
 const DISKS: [&str; 3] = ["/disks/m", "/disks/n", "/disks/o"];
+
+/// The clients of the cell: the host that it is on, and two more.
+const CLIENTS: [&str; 3] = ["", "web1", "web2"];
+
+/// The clients that are other hosts.
+struct Others(Arc<Cut>);
+
+impl Clients for Others {
+    fn disk_agent(&self, host: &HostName) -> Option<Arc<dyn DiskAgent>> {
+        let is_client = CLIENTS[1..].contains(&host.as_str());
+        is_client.then(|| Arc::new(crate::disk::Agent::of(self.0.clone())) as Arc<dyn DiskAgent>)
+    }
+}
+
+/// A client of the cell, as requests name it.
+fn named(client: &str) -> Option<HostName> {
+    (!client.is_empty()).then(|| client.parse().unwrap())
+}
 
 /// What a tree had.
 type Tree = BTreeMap<PathBuf, State>;
@@ -78,8 +98,8 @@ pub struct Life {
     /// Whether the devices are behind a connection.
     is_far: bool,
     far: Far,
-    /// Of each session that wrote a version, what the source had.
-    states: BTreeMap<String, Arc<Tree>>,
+    /// Of each session that wrote a version, whose files it has, and what these were.
+    states: BTreeMap<String, (&'static str, Arc<Tree>)>,
     pub told: Vec<String>,
     pub sums: Sums,
 }
@@ -118,10 +138,13 @@ impl Life {
         for disk in DISKS {
             life.devices.put(Path::new(disk), FaultyStorage::new(None));
         }
-        let source = life.at("source");
-        fs::create_dir_all(source.join("sub")).unwrap();
-        for n in 0..6 {
-            fs::write(source.join(name(n)), support::bytes(20_000, seed ^ n as u64)).unwrap();
+        for (at, client) in CLIENTS.iter().enumerate() {
+            let source = life.source(client);
+            fs::create_dir_all(source.join("sub")).unwrap();
+            for n in 0..6 {
+                let seed = seed ^ (at * 6 + n) as u64;
+                fs::write(source.join(name(n)), support::bytes(20_000, seed)).unwrap();
+            }
         }
         life
     }
@@ -130,14 +153,20 @@ impl Life {
         self.dir.path().join(name)
     }
 
+    /// What is backed up of a client. All call it the same.
+    fn source(&self, client: &str) -> PathBuf {
+        self.at(&format!("client-{client}")).join("source")
+    }
+
     fn cell(&self) -> Cell {
         let disk = Arc::new(crate::disk::Agent::of(self.cut.clone()));
+        let clients = Arc::new(Others(self.cut.clone()));
         let media = Arc::new(LocalMediaAgent::system().unwrap());
         let devices: Arc<dyn DeviceHost> = match self.is_far {
             true => self.far.connected(&self.devices),
             false => self.devices.clone(),
         };
-        let agents = Agents { disk, clients: Arc::new(()), media, devices };
+        let agents = Agents { disk, clients, media, devices };
         Cell::open(&self.at("home"), Secrets::none(), agents).unwrap()
     }
 
@@ -159,9 +188,9 @@ impl Life {
         self.check()
     }
 
-    fn change(&mut self) {
+    fn change(&mut self, client: &str) {
         for _ in 0..1 + self.dice.below(3) {
-            let path = self.at("source").join(name(self.dice.below(8)));
+            let path = self.source(client).join(name(self.dice.below(8)));
             match self.dice.once_in(5) {
                 true => drop(fs::remove_file(path)),
                 false => {
@@ -231,30 +260,32 @@ impl Life {
     }
 
     fn backup(&mut self) -> Result<(), Wrong> {
-        self.change();
+        let client = CLIENTS[self.dice.below(4).saturating_sub(1)];
+        self.change(client);
         let (device, mirror) = (*self.dice.pick(&DISKS), *self.dice.pick(&DISKS));
         let fault = self.fault();
         let mut request = BackupRequest {
             level: self.dice.once_in(3).then_some(Level::Full),
             resume: self.dice.once_in(3),
             segment_size: Some(64 << 10),
-            ..support::backup_request(&self.at("source"), Path::new(device))
+            client: named(client),
+            ..support::backup_request(&self.source(client), Path::new(device))
         };
         if mirror != device && self.dice.once_in(3) {
             request.mirrors = vec![format!("file:{mirror}").parse().unwrap()];
         }
         let what = format!(
-            "backup{}{}{}",
+            "backup of {client}{}{}{}",
             if request.resume { " --resume" } else { "" },
             if request.level.is_some() { " --full" } else { "" },
             if request.mirrors.is_empty() { String::new() } else { format!(" --mirror {mirror}") },
         );
-        let had = Arc::new(support::tree(&self.at("source")));
+        let had = Arc::new(support::tree(&self.source(client)));
         let report = self.session(&what, device, fault, &|cell| {
             cell.backup(&request, &Deaf, &Stop::default()).map(Done::from)
         });
         let Some(report) = report else { return Ok(()) };
-        self.states.insert(report.session.clone(), had);
+        self.states.insert(report.session.clone(), (client, had));
         // One that goes on has what it committed before on other media.
         let is_whole = request.level.is_some() && !request.resume && !request.mirrors.is_empty();
         if is_whole && report.status == "completed" && matches!(fault, Fault::Nothing) {
@@ -379,13 +410,15 @@ impl Life {
 
     /// Restores a version, from one disk alone if that is named, and compares it.
     fn restores(&mut self, name: &str, session: &str, alone: Option<&str>) -> Result<(), Wrong> {
-        let Some(had) = self.states.get(session).cloned() else { return Ok(()) };
+        let Some((client, had)) = self.states.get(session).cloned() else { return Ok(()) };
+        let to = *self.dice.pick(&CLIENTS);
         let others: Vec<&str> =
             DISKS.into_iter().filter(|disk| alone.is_some_and(|alone| alone != *disk)).collect();
         let taken: Vec<_> =
             others.into_iter().map(|disk| (disk, self.devices.take(Path::new(disk)))).collect();
         let into = self.at("restored");
-        let done = support::restore(&self.cell(), &format!("{name}@{session}"), &into);
+        let done =
+            support::restore_to(&self.cell(), &format!("{name}@{session}"), &into, named(to));
         for (path, disk) in taken {
             if let Some(disk) = disk {
                 self.devices.put(Path::new(path), disk);
@@ -397,7 +430,7 @@ impl Life {
         if report.status != "completed" {
             return Err(format!("{which} restored {}: {:?}", report.status, report.errors));
         }
-        let below = into.join(self.at("source").strip_prefix("/").unwrap());
+        let below = into.join(self.source(client).strip_prefix("/").unwrap());
         let found = support::tree(&below);
         self.sums.restored += 1;
         self.sums.alone += u64::from(alone.is_some());

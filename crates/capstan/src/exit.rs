@@ -4,7 +4,9 @@ use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
+use capstan_address::AddressError;
 use capstan_cell::CellError;
+use capstan_cell::request::BadCompression;
 use capstan_engine::leaving;
 use capstan_engine::message::safe_text;
 use capstan_engine::problem::{Explain, Problem};
@@ -130,13 +132,13 @@ impl Failure {
                 None => what = format!("{what} {line}"),
             }
         }
-        // Our own parsers say what to write instead.
+        // Our own parsers say what to write instead: that stands at the end.
         if hint.is_none()
-            && let Some((before, own)) = what.rsplit_once("; ")
-            && is_hint(own)
+            && let Some(own) = error.source().and_then(hint_of)
+            && let Some(before) = what.strip_suffix(&format!("; {}", one_line(&own)))
         {
-            hint = Some(own.to_owned());
             what = before.to_owned();
+            hint = Some(own);
         }
         let hint = hint.unwrap_or_else(|| {
             let is_name = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
@@ -191,9 +193,12 @@ fn with_causes(mut what: String, mut said: String, mut cause: Option<&dyn Error>
     what
 }
 
-/// Whether the end of a sentence is advice, and not part of a path that has a semicolon.
-fn is_hint(text: &str) -> bool {
-    text.contains(' ') && text.starts_with(|c: char| c.is_ascii_lowercase() || c == '`')
+/// What one of our parsers says to write instead.
+fn hint_of(error: &(dyn Error + 'static)) -> Option<String> {
+    let problem = error.downcast_ref::<Problem>().and_then(|problem| problem.hint.clone());
+    let address = || error.downcast_ref::<AddressError>().and_then(Explain::hint);
+    let compression = || error.downcast_ref::<BadCompression>().and_then(Explain::hint);
+    problem.or_else(address).or_else(compression)
 }
 
 /// The text without the secrets that iSCSI names in it have: clap repeats what it was given.

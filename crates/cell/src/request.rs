@@ -12,7 +12,7 @@ use capstan_idb::RotationSet;
 pub use capstan_idb::{LogLevel, Protection};
 pub use capstan_select::Pattern;
 pub use capstan_wire::backup::{Locked, ReadMode};
-pub use capstan_wire::compression::Compression;
+pub use capstan_wire::compression::{BadCompression, Compression};
 pub use capstan_wire::foreseen::{Fate, Foreseen};
 pub use capstan_wire::restore::Overwrite;
 use jiff::civil::Date;

@@ -25,6 +25,8 @@ impl fmt::Display for Problem {
     }
 }
 
+impl Error for Problem {}
+
 /// An error that knows what to do about it. Its own text ends with that hint, or has the sentence alone.
 pub trait Explain: Error {
     /// What to do about it, where that is known.

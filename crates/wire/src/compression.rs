@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use capstan_engine::problem::{Explain, then};
 use capstan_format::codec::Method;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -27,11 +28,20 @@ pub enum Compression {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCompression {
     /// There is no such method.
-    #[error("unknown compression method '{0}'; use off, auto, lz4 or zstd[:LEVEL]")]
+    #[error("unknown compression method '{0}'{then}", then = then(self.hint()))]
     Method(String),
     /// The method has no such level.
-    #[error("'{0}' is not a level of zstd; use zstd:-7 to zstd:19")]
+    #[error("'{0}' is not a level of zstd{then}", then = then(self.hint()))]
     Level(String),
+}
+
+impl Explain for BadCompression {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Method(_) => "use off, auto, lz4 or zstd[:LEVEL]".to_owned(),
+            Self::Level(_) => "use zstd:-7 to zstd:19".to_owned(),
+        })
+    }
 }
 
 impl FromStr for Compression {

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use capstan_address::Address;
+use capstan_address::{Address, AddressError};
+use capstan_engine::problem::{Explain, Problem};
 
 /// Where a backup goes: a device, or the medium that a pool chooses.
 #[derive(Debug, Clone)]
@@ -15,13 +16,13 @@ pub enum Destination {
 }
 
 impl FromStr for Destination {
-    type Err = String;
+    type Err = Problem;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, Problem> {
         match text.strip_prefix("pool:") {
-            Some("") => Err("it names no pool; write pool:NAME".to_owned()),
+            Some("") => Err(Problem::new("it names no pool").hint("write pool:NAME")),
             Some(name) => Ok(Self::Pool(name.to_owned())),
-            None => text.parse().map(Self::Device).map_err(|e| format!("{e}")),
+            None => text.parse().map(Self::Device).map_err(|e: AddressError| e.problem()),
         }
     }
 }

@@ -3,21 +3,33 @@
 use std::time::Duration;
 
 use capstan_cell::Cell;
+use capstan_engine::problem::Problem;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
 use crate::exit::Failure;
 
-/// What is no time.
-const NO_TIME: &str = "it is no time; write yesterday, 2d, 90min, 2026-11-20, '2026-11-20 14:30', 2026-11-20T14:30:00Z or \
-                       @SESSION";
-/// What is no time to come.
-const NO_END: &str =
-    "it is no time; write tomorrow, 30d, 8w, 6m, 10y, 2030-12-31 or '2030-12-31 18:00'";
+/// What to write for a time.
+const TIMES: &str =
+    "write yesterday, 2d, 90min, 2026-11-20, '2026-11-20 14:30', 2026-11-20T14:30:00Z or @SESSION";
+/// What to write for a time to come.
+const ENDS: &str = "write tomorrow, 30d, 8w, 6m, 10y, 2030-12-31 or '2030-12-31 18:00'";
+
+/// What is no time; `ways` is what to write.
+fn no_time(ways: &str) -> Problem {
+    Problem::new("it is no time").hint(ways)
+}
+
+/// What is no span of time; `ways` is what to write.
+fn no_span_but(ways: &str) -> Problem {
+    Problem::new("it is no span of time").hint(ways)
+}
+
 /// What is no span of time.
-const NO_SPAN: &str =
-    "it is no span of time; write 45s, 90min, 26h, 7d, 2w, 6mo or 1y, or several: 1d12h";
+fn no_span() -> Problem {
+    no_span_but("write 45s, 90min, 26h, 7d, 2w, 6mo or 1y, or several: 1d12h")
+}
 
 /// A time, as far as it is known without the database.
 #[derive(Debug, Clone)]
@@ -75,40 +87,40 @@ fn now() -> Zoned {
 }
 
 /// Reads a time of an option that looks back: a span of time is so long ago.
-pub fn parse_when(text: &str) -> Result<When, String> {
+pub fn parse_when(text: &str) -> Result<When, Problem> {
     let text = text.trim();
     if let Some(session) = text.strip_prefix('@') {
         let is_id = !session.is_empty() && session.bytes().all(|b| b.is_ascii_hexdigit());
         return match is_id {
             true => Ok(When::Session(session.to_ascii_lowercase())),
-            false => Err(format!(
-                "'{session}' is no session's id, which is hexadecimal digits; `capstan sessions` lists them"
-            )),
+            false => Err(Problem::new(format!(
+                "'{session}' is no session's id, which is hexadecimal digits"
+            ))
+            .hint("`capstan sessions` lists them")),
         };
     }
     let now = now();
     if let Some(when) = moment(text, &now) {
         return Ok(when);
     }
-    let span = not_minutes(text)
-        .and_then(parse_span)
-        .map_err(|why| if why.starts_with("it is no") { NO_TIME.to_owned() } else { why })?;
-    now.checked_sub(span).map_err(|_| NO_TIME.to_owned())?;
+    let span = parse_span(not_minutes(text)?).map_err(|_| no_time(TIMES))?;
+    now.checked_sub(span).map_err(|_| no_time(TIMES))?;
     Ok(When::Ago(span))
 }
 
 /// Reads a time to come: a span of time is so long from now. Microseconds since 1970.
-pub fn parse_until(text: &str) -> Result<i64, String> {
+pub fn parse_until(text: &str) -> Result<i64, Problem> {
     let text = text.trim();
     let now = now();
-    let beyond = || "it is beyond the calendar; write permanent, or less".to_owned();
-    let over = || "protection in the past: that time is over; name a later one".to_owned();
+    let beyond = || Problem::new("it is beyond the calendar").hint("write permanent, or less");
+    let over =
+        || Problem::new("protection in the past: that time is over").hint("name a later one");
     let until = match moment(text, &now) {
         Some(When::At(us)) => us,
         Some(When::Day(date)) => begin_of(date, now.time_zone()).ok_or_else(beyond)?,
         _ if text.starts_with('@') => return Err(over()),
         _ => {
-            let span = parse_span(text).map_err(|_| NO_END.to_owned())?;
+            let span = parse_span(text).map_err(|_| no_time(ENDS))?;
             now.checked_add(span).map_err(|_| beyond())?.timestamp().as_microsecond()
         }
     };
@@ -119,30 +131,30 @@ pub fn parse_until(text: &str) -> Result<i64, String> {
 }
 
 /// Reads how long something is, or is waited for.
-pub fn parse_age(text: &str) -> Result<Duration, String> {
+pub fn parse_age(text: &str) -> Result<Duration, Problem> {
     let span = not_minutes(text.trim()).and_then(parse_span)?;
     let now = now();
-    let later = now.checked_add(span).map_err(|_| NO_SPAN.to_owned())?;
-    Duration::try_from(now.duration_until(&later)).map_err(|_| NO_SPAN.to_owned())
+    let later = now.checked_add(span).map_err(|_| no_span())?;
+    Duration::try_from(now.duration_until(&later)).map_err(|_| no_span())
 }
 
 /// Reads seconds, with a fraction if need be, or a span of time; up to an hour.
-pub fn parse_pause(text: &str) -> Result<Duration, String> {
+pub fn parse_pause(text: &str) -> Result<Duration, Problem> {
     let seconds = text.parse::<f64>().ok().filter(|s| (0.0..=3600.0).contains(s));
     let pause = seconds.map(Duration::from_secs_f64).or_else(|| parse_age(text).ok());
     pause.filter(|pause| *pause <= Duration::from_secs(3600)).ok_or_else(|| {
-        format!("'{text}' is no pause of at most an hour; write 0 to 3600 for seconds, as 0.5, or 10s, 2min")
+        Problem::new(format!("'{text}' is no pause of at most an hour"))
+            .hint("write 0 to 3600 for seconds, as 0.5, or 10s, 2min")
     })
 }
 
 /// Reads a span of time: numbers, each with `s`, `min`, `h`, `d`, `w`, `m` or `mo` (months) or `y`.
-pub fn parse_span(text: &str) -> Result<Span, String> {
-    let bad = || NO_SPAN.to_owned();
+pub fn parse_span(text: &str) -> Result<Span, Problem> {
     let mut span = Span::new();
     let mut rest = text;
     while !rest.is_empty() {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let n: i64 = rest[..digits].parse().map_err(|_| bad())?;
+        let n: i64 = rest[..digits].parse().map_err(|_| no_span())?;
         rest = &rest[digits..];
         let letters = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
         let (unit, after) = rest.split_at(letters);
@@ -154,19 +166,20 @@ pub fn parse_span(text: &str) -> Result<Span, String> {
             "w" if span.get_weeks() == 0 => span.try_weeks(n),
             "m" | "mo" if span.get_months() == 0 => span.try_months(n),
             "y" if span.get_years() == 0 => span.try_years(n),
-            _ => return Err(bad()),
+            _ => return Err(no_span()),
         };
-        span = set.map_err(|_| bad())?;
+        span = set.map_err(|_| no_span())?;
         rest = after;
     }
-    if text.is_empty() { Err(bad()) } else { Ok(span) }
+    if text.is_empty() { Err(no_span()) } else { Ok(span) }
 }
 
 /// Refuses an `m` alone of what may be minutes as well as months.
-fn not_minutes(text: &str) -> Result<&str, String> {
+fn not_minutes(text: &str) -> Result<&str, Problem> {
     match text.strip_suffix('m') {
         Some(n) if !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()) => {
-            Err(format!("'{text}' could be minutes or months; write {n}min or {n}mo"))
+            Err(Problem::new(format!("'{text}' could be minutes or months"))
+                .hint(format!("write {n}min or {n}mo")))
         }
         _ => Ok(text),
     }
@@ -215,26 +228,28 @@ pub struct Wait(pub Option<Duration>);
 pub const FOREVER: &str = "forever";
 
 /// A span of time, or 0, or for ever.
-pub fn parse_wait(text: &str) -> Result<Wait, String> {
+pub fn parse_wait(text: &str) -> Result<Wait, Problem> {
     match text.trim() {
         FOREVER => Ok(Wait(None)),
         "0" => Ok(Wait(Some(Duration::ZERO))),
         span => parse_age(span).map(|most| Wait(Some(most))).map_err(|_| {
-            "it is no span of time; write --wait 30min or --wait 2h, 0 for not at all, and --wait alone behind all else".to_owned()
+            no_span_but(
+                "write --wait 30min or --wait 2h, 0 for not at all, and --wait alone behind all else",
+            )
         }),
     }
 }
 
 /// A span of time, in seconds too, or 0.
-pub fn parse_reconnect(text: &str) -> Result<Duration, String> {
+pub fn parse_reconnect(text: &str) -> Result<Duration, Problem> {
     let text = text.trim();
     let seconds = text.strip_suffix('s').and_then(|n| n.parse().ok()).map(Duration::from_secs);
     match seconds {
         Some(seconds) => Ok(seconds),
         None if text == "0" => Ok(Duration::ZERO),
-        None => parse_age(text).map_err(|_| {
-            "it is no span of time; write 30s, 2min or 1h, or 0 for not at all".to_owned()
-        }),
+        None => {
+            parse_age(text).map_err(|_| no_span_but("write 30s, 2min or 1h, or 0 for not at all"))
+        }
     }
 }
 
@@ -249,7 +264,7 @@ mod tests {
     }
 
     /// How long ago, in whole minutes.
-    fn minutes(text: &str) -> Result<i64, String> {
+    fn minutes(text: &str) -> Result<i64, Problem> {
         match parse_when(text)? {
             When::Ago(span) => {
                 let then = Zoned::now().checked_sub(span).unwrap();
@@ -268,7 +283,7 @@ mod tests {
         );
         assert_eq!(parse_wait(FOREVER), Ok(Wait(None)));
         // What stood behind `--wait`, and was to be a path.
-        assert!(parse_wait("/etc").unwrap_err().contains("behind all else"));
+        assert!(parse_wait("/etc").unwrap_err().to_string().contains("behind all else"));
     }
 
     #[test]
@@ -308,10 +323,10 @@ mod tests {
         assert!((180..186).contains(&in_days("6m").unwrap()));
         assert!(in_days("2999-12-31").unwrap() > 300_000 && in_days("tomorrow").is_ok());
         for bad in ["7", "d", "-7d", "1.5h", "99999999999d", "3d4d", "30 d", "3é", "whenever"] {
-            assert!(parse_when(bad).unwrap_err().starts_with("it is no time"), "{bad}");
+            assert!(parse_when(bad).unwrap_err().sentence.starts_with("it is no time"), "{bad}");
             assert!(parse_until(bad).is_err() && parse_age(bad).is_err(), "{bad}");
         }
-        assert!(parse_when("7m").unwrap_err().contains("7min or 7mo"));
+        assert!(parse_when("7m").unwrap_err().to_string().contains("7min or 7mo"));
         assert!(parse_age("7m").is_err() && parse_age("1y7m").is_ok());
     }
 
@@ -326,7 +341,10 @@ mod tests {
         let over =
             ["2001-01-01", "1970-01-01T00:00:00Z", "0d", "@1f2e", "yesterday", "today", "now"];
         for past in over {
-            assert!(parse_until(past).unwrap_err().starts_with("protection in the past"), "{past}");
+            assert!(
+                parse_until(past).unwrap_err().sentence.starts_with("protection in the past"),
+                "{past}"
+            );
         }
         for bad in ["9000y", "", "none"] {
             assert!(parse_until(bad).is_err(), "{bad}");

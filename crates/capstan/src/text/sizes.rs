@@ -2,14 +2,17 @@
 
 use std::ops::RangeInclusive;
 
+use capstan_engine::problem::Problem;
+
 /// The suffixes by power: `K`, `KiB` are 1024, `KB` is 1000.
 const POWERS: &str = "KMGTP";
 
 /// Reads a size. `K`, `M`, `G`, `T`, `P` and `KiB`, `MiB`, … are powers of 1024 (as in tar and dd), `KB`, `MB`, … powers of
 /// 1000; capitals do not matter; `B` or nothing is bytes.
-pub fn parse_size(text: &str) -> Result<u64, String> {
+pub fn parse_size(text: &str) -> Result<u64, Problem> {
     let bad = || {
-        format!("'{text}' is not a size; write 512, 64K, 1M or 10G (KB, MB, GB: powers of 1000)")
+        Problem::new(format!("'{text}' is not a size"))
+            .hint("write 512, 64K, 1M or 10G (KB, MB, GB: powers of 1000)")
     };
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, suffix) = text.split_at(digits);
@@ -23,7 +26,10 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     if number.is_empty() {
         return Err(bad());
     }
-    let too_large = || format!("'{text}' is too large; the largest size is 16 EiB less one byte");
+    let too_large = || {
+        Problem::new(format!("'{text}' is too large"))
+            .hint("the largest size is 16 EiB less one byte")
+    };
     number.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(too_large)
 }
 
@@ -33,23 +39,25 @@ fn power(unit: u8, base: u64) -> Option<u64> {
 }
 
 /// Reads a size that has to fit into 32 bits.
-pub fn parse_size_u32(text: &str) -> Result<u32, String> {
+pub fn parse_size_u32(text: &str) -> Result<u32, Problem> {
     let size = parse_size(text)?;
-    u32::try_from(size).map_err(|_| format!("'{text}' is too large; it has to be below 4G"))
+    u32::try_from(size)
+        .map_err(|_| Problem::new(format!("'{text}' is too large")).hint("it has to be below 4G"))
 }
 
 /// Reads a range of sizes, both ends included: `1M..10G`, `..64K`, `1G..`.
-pub fn parse_range(text: &str) -> Result<RangeInclusive<u64>, String> {
-    let Some((low, high)) = text.split_once("..") else {
-        return Err(format!("'{text}' is not a range; write 1M..10G, ..64K or 1G.."));
-    };
+pub fn parse_range(text: &str) -> Result<RangeInclusive<u64>, Problem> {
+    let wrong =
+        |what: &str| Problem::new(format!("'{text}' {what}")).hint("write 1M..10G, ..64K or 1G..");
+    let Some((low, high)) = text.split_once("..") else { return Err(wrong("is not a range")) };
     if low.is_empty() && high.is_empty() {
-        return Err(format!("'{text}' has neither begin nor end; write 1M..10G, ..64K or 1G.."));
+        return Err(wrong("has neither begin nor end"));
     }
     let low = if low.is_empty() { 0 } else { parse_size(low)? };
     let high = if high.is_empty() { u64::MAX } else { parse_size(high)? };
     if low > high {
-        return Err(format!("'{text}' has its larger end first; write the smaller size first"));
+        return Err(Problem::new(format!("'{text}' has its larger end first"))
+            .hint("write the smaller size first"));
     }
     Ok(low..=high)
 }
@@ -141,7 +149,7 @@ mod tests {
             "1é",
         ] {
             let error = parse_size(bad).unwrap_err();
-            assert!(error.contains(&format!("'{bad}'")), "{error}");
+            assert!(error.sentence.contains(&format!("'{bad}'")), "{error}");
         }
         assert_eq!(parse_size_u32("1M"), Ok(1 << 20));
         assert!(parse_size_u32("4G").is_err());

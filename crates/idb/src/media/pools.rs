@@ -6,6 +6,7 @@ use std::str::FromStr;
 use crate::db::Idb;
 use crate::decode::{self, Fault, Row};
 use crate::{Result, sql};
+use capstan_engine::problem::Problem;
 
 /// Which media a pool's sessions may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +27,16 @@ impl fmt::Display for Allocation {
 }
 
 impl FromStr for Allocation {
-    type Err = String;
+    type Err = Problem;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+    fn from_str(text: &str) -> std::result::Result<Self, Problem> {
         match text {
             "loose" => Ok(Self::Loose),
             "strict" => Ok(Self::Strict),
-            _ => Err(format!("'{text}' is no allocation; write loose or strict")),
+            _ => {
+                Err(Problem::new(format!("'{text}' is no allocation"))
+                    .hint("write loose or strict"))
+            }
         }
     }
 }
@@ -64,11 +68,14 @@ impl fmt::Display for RotationSet {
 }
 
 impl FromStr for RotationSet {
-    type Err = String;
+    type Err = Problem;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+    fn from_str(text: &str) -> std::result::Result<Self, Problem> {
         let found = Self::ALL.into_iter().find(|set| set.to_string() == text);
-        found.ok_or_else(|| format!("'{text}' is no rotation set; write daily, weekly or monthly"))
+        found.ok_or_else(|| {
+            Problem::new(format!("'{text}' is no rotation set"))
+                .hint("write daily, weekly or monthly")
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use capstan_engine::problem::Problem;
 use capstan_format::id::{SegmentId, SessionId};
 
 use crate::db::Idb;
@@ -34,13 +35,14 @@ impl fmt::Display for LogLevel {
 }
 
 impl FromStr for LogLevel {
-    type Err = String;
+    type Err = Problem;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+    fn from_str(text: &str) -> std::result::Result<Self, Problem> {
         let all = [Self::All, Self::Files, Self::Directories, Self::None];
         let found = all.into_iter().find(|level| level.to_string() == text);
         found.ok_or_else(|| {
-            format!("'{text}' is no logging level; write all, files, directories or none")
+            Problem::new(format!("'{text}' is no logging level"))
+                .hint("write all, files, directories or none")
         })
     }
 }

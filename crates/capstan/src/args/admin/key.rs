@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use capstan_address::Address;
+use capstan_engine::problem::Problem;
 use capstan_format::keys::{LockId, Recipient};
 use clap::{Args, Subcommand, ValueHint};
 
@@ -205,7 +206,8 @@ pub enum KeyCommand {
     },
 }
 
-fn parse_lock(text: &str) -> Result<LockId, String> {
-    text.parse()
-        .map_err(|_| "it is not 16 hexadecimal digits; `capstan key list` shows the ids".to_owned())
+fn parse_lock(text: &str) -> Result<LockId, Problem> {
+    text.parse().map_err(|_| {
+        Problem::new("it is not 16 hexadecimal digits").hint("`capstan key list` shows the ids")
+    })
 }

@@ -3,6 +3,7 @@
 use capstan_cell::prune::{Count, KeepRules};
 use capstan_cell::request::{Keep, Protection, VersionName};
 use capstan_cell::{VersionRef, split_tags};
+use capstan_engine::problem::Problem;
 use clap::{ArgGroup, Args};
 use jiff::Span;
 
@@ -269,26 +270,27 @@ impl PruneArgs {
 #[derive(Debug, Clone)]
 struct Tags(Vec<String>);
 
-fn parse_tags(text: &str) -> Result<Tags, String> {
+fn parse_tags(text: &str) -> Result<Tags, Problem> {
     match split_tags(text) {
         // All versions would have all of no tags.
-        tags if tags.is_empty() => Err("it names no tag; write weekly, or weekly,audit".to_owned()),
+        tags if tags.is_empty() => {
+            Err(Problem::new("it names no tag").hint("write weekly, or weekly,audit"))
+        }
         tags => Ok(Tags(tags)),
     }
 }
 
-fn parse_count(text: &str) -> Result<Count, String> {
+fn parse_count(text: &str) -> Result<Count, Problem> {
     match text {
         "unlimited" => Ok(Count::Unlimited),
-        _ => text
-            .parse()
-            .map(Count::Last)
-            .map_err(|_| "it is not a number of versions; use 7, or unlimited".to_owned()),
+        _ => text.parse().map(Count::Last).map_err(|_| {
+            Problem::new("it is not a number of versions").hint("use 7, or unlimited")
+        }),
     }
 }
 
 /// Reads `none`, `rules`, `permanent`, or until when.
-fn parse_protection(text: &str) -> Result<Protection, String> {
+fn parse_protection(text: &str) -> Result<Protection, Problem> {
     match text {
         "none" => Ok(Protection::None),
         "rules" => Ok(Protection::Rules),

@@ -2,6 +2,7 @@
 
 use capstan_address::LibraryName;
 use capstan_cell::library::TapeName;
+use capstan_engine::problem::Problem;
 use capstan_medium::tape::Place;
 use clap::{Args, Subcommand};
 
@@ -196,7 +197,9 @@ pub struct OfLibrary {
 }
 
 /// A drive as `drive:2` or `2`.
-pub fn drive(text: &str) -> Result<u32, String> {
+pub fn drive(text: &str) -> Result<u32, Problem> {
     let number = text.strip_prefix("drive:").unwrap_or(text).parse().ok().filter(|n| *n > 0);
-    number.ok_or_else(|| format!("'{text}' is no drive; write drive:N, N from 1"))
+    number.ok_or_else(|| {
+        Problem::new(format!("'{text}' is no drive")).hint("write drive:N, N from 1")
+    })
 }

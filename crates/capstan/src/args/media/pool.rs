@@ -2,6 +2,7 @@
 
 use capstan_address::LibraryName;
 use capstan_cell::LabelRule;
+use capstan_engine::problem::Problem;
 use capstan_idb::{Allocation, RotationSet};
 use clap::{Args, Subcommand};
 
@@ -138,10 +139,13 @@ pub struct PolicyArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation(pub [u32; 3]);
 
-fn parse_rotation(text: &str) -> Result<Rotation, String> {
+fn parse_rotation(text: &str) -> Result<Rotation, Problem> {
     let mut sets = [0; 3];
     for part in text.split(',') {
-        let bad = || format!("'{part}' is not a rotation set; use daily=5,weekly=4,monthly=12");
+        let bad = || {
+            Problem::new(format!("'{part}' is not a rotation set"))
+                .hint("use daily=5,weekly=4,monthly=12")
+        };
         let (name, count) = part.split_once('=').ok_or_else(bad)?;
         let set: RotationSet = name.trim().parse()?;
         let count = count.trim().parse::<u32>().map_err(|_| bad())?;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use capstan_engine::problem::Problem;
 use clap::{Args, Subcommand, ValueHint};
 
 use crate::args::media::library::drive;
@@ -174,9 +175,9 @@ pub struct CreateVtlArgs {
 }
 
 /// A directory, also as a device.
-fn directory(text: &str) -> Result<PathBuf, String> {
+fn directory(text: &str) -> Result<PathBuf, Problem> {
     match text.strip_prefix("vtape:").unwrap_or(text) {
-        "" => Err("it names no directory; write its path".to_owned()),
+        "" => Err(Problem::new("it names no directory").hint("write its path")),
         path => Ok(PathBuf::from(path)),
     }
 }

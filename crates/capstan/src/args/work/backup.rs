@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use capstan_address::Address;
 use capstan_cell::request::{Compression, Locked, LogLevel, ReadMode};
+use capstan_engine::problem::Problem;
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::args::admin::protect::KeepArgs;
@@ -218,11 +219,11 @@ impl Concurrency {
     }
 }
 
-fn parse_concurrency(text: &str) -> Result<Concurrency, String> {
+fn parse_concurrency(text: &str) -> Result<Concurrency, Problem> {
     match text.parse() {
         Ok(n) if (1..=1024).contains(&n) => Ok(Concurrency::AtMost(n)),
         _ if text == "auto" => Ok(Concurrency::Auto),
-        _ => Err("it is neither auto nor a number from 1 to 1024".to_owned()),
+        _ => Err(Problem::new("it is neither auto nor a number from 1 to 1024")),
     }
 }
 

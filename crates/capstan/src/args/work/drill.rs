@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use capstan_cell::request::VersionName;
+use capstan_engine::problem::Problem;
 use clap::{Args, ValueHint};
 
 use crate::args::version::parse_version;
@@ -43,12 +44,11 @@ pub struct DrillArgs {
 }
 
 /// Reads `1%` or `0.5%` as a share of 1.
-fn parse_share(text: &str) -> Result<f64, String> {
+fn parse_share(text: &str) -> Result<f64, Problem> {
     let percent = text.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
     percent.filter(|n| *n > 0.0 && *n <= 100.0).map(|n| n / 100.0).ok_or_else(|| {
-        format!(
-            "'{text}' is not a share; use more than 0% and at most 100%, for example 1% or 0.5%"
-        )
+        Problem::new(format!("'{text}' is not a share"))
+            .hint("use more than 0% and at most 100%, for example 1% or 0.5%")
     })
 }
 

@@ -20,6 +20,7 @@ use capstan_cell::Cell;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::Report;
 use capstan_cell::request::{BackupRequest, Compression, VerifyRequest};
+use capstan_devices::directory::Directories;
 use capstan_engine::message::path_text;
 use capstan_format::batch::Batch;
 use capstan_format::block::{Block, BlockKind, MaHeader, PAYLOAD_AT};
@@ -539,7 +540,7 @@ fn a_segment_cut_short_is_found_and_costs_what_lay_behind() {
         for cut in cuts(len) {
             let what = format!("{name} cut to {cut} of {len}");
             let undo = Cut::to(&made.medium().join(&name), cut);
-            let medium = capstan_devices::directory::open(&made.medium()).unwrap();
+            let medium = Directories::site(&made.medium()).medium().unwrap();
             let number = SegmentNumber(name[..8].parse().unwrap());
             let found = SegmentReader::open(&medium, number).and_then(|r| scan(&r));
             assert!(found.map_or(true, |s| !s.damage.is_empty()), "{what}");

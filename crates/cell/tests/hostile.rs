@@ -14,7 +14,7 @@ use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
 use capstan_cell::report::Report;
 use capstan_cell::request::{Overwrite, RestoreRequest, RestoreTo, VersionName};
-use capstan_devices::directory::FileDevice;
+use capstan_devices::directory::Directories;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::ladder::Ladder;
 use capstan_engine::meter::Meters;
@@ -64,7 +64,7 @@ fn write_medium_with(path: &Path, rows: Vec<Entry>, contents: usize, fill: u64) 
         state_us: None,
         stands_for: None,
     };
-    let device = FileDevice::open(path, || Ok(header.clone()), None).unwrap();
+    let device = Directories::site(path).device(|| Ok(header.clone()), None).unwrap();
     let options = WriterOptions {
         medium: header.clone(),
         session: label.clone(),

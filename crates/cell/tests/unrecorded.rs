@@ -40,8 +40,12 @@ fn a_segment_that_was_not_recorded_is_recorded_by_the_next_session() {
         let request = BackupRequest { resume, ..backup_request(&source, &medium) };
         let first = Cell::open(&dir.path().join("home1"), Secrets::none(), agents()).unwrap();
         backup(&first, &request);
-        let last =
-            capstan_devices::directory::open(&medium).unwrap().segments().unwrap().len() as u32;
+        let last = capstan_devices::directory::Directories::site(&medium)
+            .medium()
+            .unwrap()
+            .segments()
+            .unwrap()
+            .len() as u32;
         assert!(last > unrecorded);
 
         // As a kill leaves it: nothing was written behind the segment that the database does not know.

@@ -14,8 +14,6 @@
 
 #[path = "../../remote/tests/devices/cuts.rs"]
 mod cuts;
-#[path = "lives/devices.rs"]
-mod devices;
 #[path = "../../capstan/tests/campaign/dice.rs"]
 #[allow(dead_code, reason = "each test binary uses its part")]
 mod dice;

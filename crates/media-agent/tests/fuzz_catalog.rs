@@ -3,7 +3,7 @@
 mod catalogs;
 mod common;
 
-use capstan_devices::directory::faulty::FaultyStorage;
+use capstan_devices::memory::FaultyStorage;
 use capstan_format::block::{HEADER_LEN, MaHeader};
 use capstan_format::catalog::rebuild;
 use capstan_format::crc::crc32c;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use capstan_devices::directory::faulty::FaultyStorage;
+use capstan_devices::memory::FaultyStorage;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::link::BlockPort;
 use capstan_format::catalog::Contents;

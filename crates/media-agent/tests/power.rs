@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use capstan_devices::directory::faulty::FaultyStorage;
+use capstan_devices::memory::FaultyStorage;
 use capstan_format::id::SegmentNumber;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;

@@ -2,7 +2,7 @@
 
 mod common;
 
-use capstan_devices::directory::faulty::FaultyStorage;
+use capstan_devices::memory::FaultyStorage;
 use capstan_engine::leaving;
 use capstan_media_agent::read::scan::scan;
 use capstan_media_agent::read::segment::SegmentReader;

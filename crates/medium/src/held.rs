@@ -4,7 +4,6 @@
 //! leaves a session without its end, which nobody takes for complete.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -167,36 +166,30 @@ impl OpenMedium {
     }
 }
 
+/// What keeps others from writing to a medium, until the last of its clones is dropped. A kill frees it.
+pub type Lock = Arc<dyn Send + Sync>;
+
 /// A medium that nobody else writes to.
 pub struct HeldMedium {
     medium: OpenMedium,
-    /// Hold the lock as long as this lives; a kill frees it.
-    locks: Vec<File>,
-    /// What stands for its locks at another host.
-    elsewhere: Option<Arc<dyn Send + Sync>>,
+    /// Hold the medium as long as this lives.
+    locks: Vec<Lock>,
 }
 
 impl HeldMedium {
     /// A medium that is held already; without a lock on a storage that has none, for tests.
-    pub fn new(medium: OpenMedium, locks: Vec<File>) -> Self {
-        Self { medium, locks, elsewhere: None }
-    }
-
-    /// A medium that another host holds as long as its guard lives.
-    pub fn elsewhere(medium: OpenMedium, guard: Arc<dyn Send + Sync>) -> Self {
-        Self { medium, locks: Vec::new(), elsewhere: Some(guard) }
+    pub fn new(medium: OpenMedium, locks: Vec<Lock>) -> Self {
+        Self { medium, locks }
     }
 
     /// The medium, and what holds it.
-    pub fn into_parts(self) -> (OpenMedium, Vec<File>) {
+    pub fn into_parts(self) -> (OpenMedium, Vec<Lock>) {
         (self.medium, self.locks)
     }
 
     /// The medium, held once more.
-    pub fn again(&self) -> Result<Self, DeviceError> {
-        let locks = self.locks.iter().map(File::try_clone).collect::<std::io::Result<_>>();
-        let locks = locks.map_err(io_error("hold", self.medium.path()))?;
-        Ok(Self { medium: self.medium.clone(), locks, elsewhere: self.elsewhere.clone() })
+    pub fn again(&self) -> Self {
+        Self::new(self.medium.clone(), self.locks.clone())
     }
 
     /// The medium.

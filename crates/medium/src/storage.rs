@@ -51,6 +51,11 @@ pub trait Storage: Send + Sync {
         let _ = name;
         Err(io::ErrorKind::Unsupported.into())
     }
+    /// Overwrites what a file has with zeros, durably, before it is removed; holes have nothing. Says why, where it is left as it is.
+    fn overwrite(&self, name: &str) -> io::Result<Option<&'static str>> {
+        let _ = name;
+        Ok(Some("lies where nothing can be overwritten"))
+    }
     /// Names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
     /// Makes creations, renames and removals durable.

@@ -127,7 +127,7 @@ fn what_a_cell_holds_is_let_go_with_it_and_with_the_connection() {
     let at = scenes::made(&host, &dir.path().join("m"), 1);
     let (remote, hosted) = connected(&host, u64::MAX).unwrap();
     let held = remote.held(&at).unwrap();
-    let again = held.again().unwrap();
+    let again = held.again();
     assert!(is_busy(&host, &at));
     drop(held);
     assert!(is_busy(&host, &at));

@@ -171,6 +171,10 @@ fn options_out_of_range() {
         assert!(!lab.path("medium").exists(), "{option} {value}: a medium was made");
     }
     backup(&lab, &["tree", "--to", "s3://bucket/prefix"]).refused(&["s3://bucket/prefix"]);
+    // Stores in memory are for tests of the code: whoever names one on a command line is told what devices there are.
+    for device in ["mem:a", "rait1:mem:a,mem:b"] {
+        backup(&lab, &["tree", "--to", device]).refused(&["'mem:a' is not a device", "file:/path"]);
+    }
     backup(&lab, &["tree", "--to", "null:rate=fast"]).refused(&["null:rate=fast"]);
     backup(&lab, &["tree"]).refused(&["--to"]);
     backup(&lab, &["--to", "medium"]).refused(&[]);

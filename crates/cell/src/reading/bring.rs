@@ -312,7 +312,7 @@ impl Cell {
             let now = array.members.get(of.member as usize);
             if let (Some(now), Some(since)) = (now, of.since)
                 // Another one may have its place by now.
-                && of.device.parse::<Address>().is_ok_and(|then| recorded(&then) == recorded(now))
+                && recorded(&Address::of_record(of.device)) == recorded(now)
             {
                 tapes.extend(now.tapes().into_iter().map(|tape| (tape, since)));
             }

@@ -1,14 +1,25 @@
 //! The file system that a medium's directory lies in.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use capstan_medium::storage::{ReadFile, Storage, WriteFile};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom};
+
+/// A directory that is locked, until this is dropped.
+pub(super) struct Locked(OwnedFd);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Other descriptors of the same opening would hold it on.
+        let _ = rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock);
+    }
+}
 
 /// Read without leaving in the page cache what was not there (Linux 6.14; linux/fs.h).
 const RWF_DONTCACHE: u32 = 0x80;
@@ -16,7 +27,6 @@ const RWF_DONTCACHE: u32 = 0x80;
 /// A real directory. Files are written with O_DIRECT where the file system has it, so that a backup does not push the
 /// machine's working set out of the page cache.
 pub struct RealStorage {
-    path: PathBuf,
     fd: OwnedFd,
 }
 
@@ -25,26 +35,18 @@ impl RealStorage {
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
-        Ok(Self { path: path.to_owned(), fd })
-    }
-
-    /// Its path.
-    pub fn path(&self) -> &Path {
-        &self.path
+        Ok(Self { fd })
     }
 
     /// Waits for a lock on the directory itself.
-    pub(crate) fn lock(&self) -> io::Result<()> {
-        Ok(rustix::fs::flock(&self.fd, rustix::fs::FlockOperation::LockExclusive)?)
-    }
-
-    /// Gives the lock on the directory back.
-    pub(crate) fn unlock(&self) -> io::Result<()> {
-        Ok(rustix::fs::flock(&self.fd, rustix::fs::FlockOperation::Unlock)?)
+    pub(super) fn lock(&self) -> io::Result<Locked> {
+        let fd = self.fd.try_clone()?;
+        rustix::fs::flock(&fd, rustix::fs::FlockOperation::LockExclusive)?;
+        Ok(Locked(fd))
     }
 
     /// Opens a file as it is, for locking. A pipe that somebody laid there is not waited for, and refused.
-    pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
+    pub(super) fn open_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?);
         match file.metadata()?.is_file() {
@@ -54,7 +56,7 @@ impl RealStorage {
     }
 
     /// Opens a file to be written over, by no link; nothing, if it is no regular file.
-    pub(crate) fn open_to_overwrite(&self, name: &str) -> io::Result<Option<File>> {
+    pub(super) fn open_to_overwrite(&self, name: &str) -> io::Result<Option<File>> {
         let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(None);
@@ -112,6 +114,10 @@ impl Storage for RealStorage {
         let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
         Ok(rustix::fs::fsync(&fd)?)
+    }
+
+    fn overwrite(&self, name: &str) -> io::Result<Option<&'static str>> {
+        overwrite(self, name)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -218,8 +224,34 @@ impl ReadFile for RealReadFile {
     }
 }
 
+/// Overwrites what a file has with zeros, durably; holes have nothing. What is no file, or has another name that may lie anywhere,
+/// is left as it is: says why.
+fn overwrite(dir: &RealStorage, name: &str) -> std::io::Result<Option<&'static str>> {
+    const CHUNK: usize = 1 << 20;
+    let Some(mut file) = dir.open_to_overwrite(name)? else {
+        return Ok(Some("is no regular file"));
+    };
+    if file.metadata()?.nlink() > 1 {
+        return Ok(Some("has another name, by which its content stays"));
+    }
+    let zeros = vec![0; CHUNK];
+    let mut at = 0;
+    while let Some((from, to)) = data_behind(&file, at)? {
+        file.seek(std::io::SeekFrom::Start(from))?;
+        let mut left = to - from;
+        while left > 0 {
+            let here = left.min(CHUNK as u64);
+            file.write_all(&zeros[..here as usize])?;
+            left -= here;
+        }
+        at = to;
+    }
+    file.sync_all()?;
+    Ok(None)
+}
+
 /// The first range of a file, from an offset on, that is no hole. A file system that knows of no holes says that all is data.
-pub(crate) fn data_behind(file: &File, offset: u64) -> io::Result<Option<(u64, u64)>> {
+fn data_behind(file: &File, offset: u64) -> io::Result<Option<(u64, u64)>> {
     let from = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
         Ok(from) => from,
         Err(rustix::io::Errno::NXIO) => return Ok(None),

@@ -12,7 +12,6 @@ use capstan_medium::host::media::NewHeader;
 use capstan_medium::host::{KnownMembers, Media, Tapes, Unjudged, Wanted, Writable};
 use capstan_medium::{Device, DeviceError, HeldMedium, OpenMedium};
 
-use crate::directory::{self, FileDevice, directory_of};
 use crate::drives::InDrive;
 use crate::host::LocalDevices;
 use crate::null::NullDevice;
@@ -22,7 +21,7 @@ use crate::tape::{self, TapeDevice, WritableTape};
 impl Media for LocalDevices {
     fn medium(&self, address: &Address) -> Result<OpenMedium, DeviceError> {
         match address {
-            Address::Store(store) => directory::open(directory_of(store)?),
+            Address::Store(store) => self.site(store)?.medium(),
             Address::Tape(tape) => tape::open(self, self.named(tape)?),
             Address::Array(array) => rait::open::medium(self, array),
             no_medium => Err(DeviceError::has_no_medium(no_medium)),
@@ -51,7 +50,7 @@ impl Media for LocalDevices {
 
     fn held(&self, address: &Address) -> Result<HeldMedium, DeviceError> {
         match address {
-            Address::Store(store) => directory::hold(directory_of(store)?),
+            Address::Store(store) => self.site(store)?.hold(),
             Address::Tape(tape) => {
                 Ok(HeldMedium::new(tape::open(self, self.named(tape)?)?, Vec::new()))
             }
@@ -85,9 +84,7 @@ impl Media for LocalDevices {
             new()
         };
         let device: Box<dyn Writable> = match address {
-            Address::Store(store) => {
-                Box::new(FileDevice::open(directory_of(store)?, new, block_size)?)
-            }
+            Address::Store(store) => Box::new(self.site(store)?.device(new, block_size)?),
             Address::Tape(tape) => {
                 let named = self.named(tape)?;
                 // Before a tape is loaded, and gets a header if it is blank.
@@ -138,9 +135,7 @@ impl LocalDevices {
     ) -> Result<Box<dyn Writable>, DeviceError> {
         let nobody = || Err(std::io::ErrorKind::NotFound.into());
         match address {
-            Address::Store(store) => {
-                Ok(Box::new(FileDevice::open_member(directory_of(store)?, nobody, None)?))
-            }
+            Address::Store(store) => Ok(Box::new(self.site(store)?.member_device(nobody, None)?)),
             Address::Tape(tape) => {
                 let device = TapeDevice::open_member(self, tape, nobody, None)?;
                 Ok(Box::new(WritableTape { device, spool: None }))

@@ -1,56 +1,56 @@
 //! What a device host does with stores.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use capstan_address::StoreAddress;
-use capstan_engine::regular;
 use capstan_format::record::MediumHeader;
 use capstan_medium::host::Stores;
 use capstan_medium::host::stores::{IdbBackup, InStore, LostHeader, Space};
 use capstan_medium::names::HEADER_NAME;
 use capstan_medium::{DeviceError, OpenMedium};
 
-use crate::directory::{self, FileDevice, directory_of};
 use crate::host::LocalDevices;
+use crate::store;
 
 impl Stores for LocalDevices {
     fn whole(&self, store: &StoreAddress) -> StoreAddress {
-        store.at(capstan_mounts::whole(store.place()))
+        let site = self.site(store);
+        site.map_or_else(|_| store.clone(), |site| store.at(site.kind().whole(site.place())))
     }
 
     fn resolve(&self, store: &StoreAddress) -> std::io::Result<StoreAddress> {
-        Ok(store.at(std::fs::canonicalize(store.place())?))
+        let site = self.site(store).map_err(std::io::Error::other)?;
+        Ok(store.at(site.kind().resolve(site.place())?))
     }
 
     fn is_there(&self, store: &StoreAddress) -> bool {
-        store.directory().is_some_and(Path::exists)
+        self.site(store).is_ok_and(|site| site.kind().is_there(site.place()))
     }
 
     fn is_same(&self, one: &StoreAddress, other: &StoreAddress) -> bool {
-        let of =
-            |store: &StoreAddress| store.directory()?.metadata().ok().map(|m| (m.dev(), m.ino()));
-        of(one).is_some_and(|found| Some(found) == of(other))
+        one.kind() == other.kind()
+            && self.site(one).is_ok_and(|site| site.kind().is_same(site.place(), other.place()))
     }
 
     fn empty_mount_point(&self, store: &StoreAddress) -> Option<PathBuf> {
-        self.state().mounts.empty_mount_point(store.directory()?)
+        let site = self.site(store).ok()?;
+        site.kind().empty_mount_point(site.place())
     }
 
     fn look_in(&self, store: &StoreAddress) -> Result<InStore, DeviceError> {
-        directory::look_in(directory_of(store)?)
+        self.site(store)?.look_in()
     }
 
     fn foresee(&self, store: &StoreAddress) -> Result<Option<u32>, DeviceError> {
-        FileDevice::foresee(directory_of(store)?)
+        self.site(store)?.foresee()
     }
 
     fn header_in(&self, store: &StoreAddress) -> Result<MediumHeader, DeviceError> {
-        directory::header_in(directory_of(store)?)
+        Ok(self.site(store)?.member()?.header().clone())
     }
 
     fn lost_header(&self, store: &StoreAddress) -> Result<Option<LostHeader>, DeviceError> {
-        directory::lost_header(directory_of(store)?)
+        store::lost_header(&self.site(store)?)
     }
 
     fn medium_of(
@@ -58,7 +58,7 @@ impl Stores for LocalDevices {
         store: &StoreAddress,
         header: MediumHeader,
     ) -> Result<OpenMedium, DeviceError> {
-        directory::medium_of(directory_of(store)?, header)
+        store::medium_of(&self.site(store)?, header)
     }
 
     fn rewrite_header(
@@ -66,22 +66,16 @@ impl Stores for LocalDevices {
         store: &StoreAddress,
         header: &MediumHeader,
     ) -> Result<(), DeviceError> {
-        directory::rewrite_header(directory_of(store)?, header)
+        store::rewrite_header(&self.site(store)?, header)
     }
 
     fn has_header(&self, store: &StoreAddress) -> bool {
-        store.directory().is_some_and(|path| path.join(HEADER_NAME).exists())
+        self.site(store).is_ok_and(|site| site.has(HEADER_NAME))
     }
 
     fn space(&self, store: &StoreAddress) -> Option<Space> {
-        let path = store.directory()?;
-        let there = path.ancestors().find(|p| p.exists()).filter(|p| !p.as_os_str().is_empty());
-        let there = there.unwrap_or(Path::new("."));
-        let stat = rustix::fs::statvfs(there).ok().filter(|stat| stat.f_blocks > 0)?;
-        let used = stat.f_blocks.saturating_sub(stat.f_bfree);
-        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-        let file_system = std::fs::metadata(there).ok()?.dev();
-        Some(Space { file_system, free: bytes(stat.f_bavail), used: bytes(used) })
+        let site = self.site(store).ok()?;
+        site.kind().space(site.place())
     }
 
     fn write_idb_backup(
@@ -90,12 +84,12 @@ impl Stores for LocalDevices {
         time_us: i64,
         bytes: &[u8],
     ) -> Result<(), DeviceError> {
-        directory::write_idb_backup(directory_of(store)?, time_us, bytes)
+        store::write_idb_backup(&self.site(store)?, time_us, bytes)
     }
 
     fn idb_backups(&self, store: &StoreAddress) -> Result<Vec<IdbBackup>, DeviceError> {
-        let of = |name: String| IdbBackup { created_us: directory::idb_backup_time(&name), name };
-        Ok(directory::idb_backups(directory_of(store)?)?.into_iter().map(of).collect())
+        let of = |name: String| IdbBackup { created_us: store::idb_backup_time(&name), name };
+        Ok(store::idb_backups(&self.site(store)?)?.into_iter().map(of).collect())
     }
 
     fn read_idb_backup(
@@ -104,6 +98,7 @@ impl Stores for LocalDevices {
         name: &str,
         most: u64,
     ) -> std::io::Result<Vec<u8>> {
-        regular::read(&store.place().join(name), most)
+        let site = self.site(store).map_err(std::io::Error::other)?;
+        store::read_idb_backup(&site, name, most)
     }
 }

@@ -137,7 +137,7 @@ impl HalfMade for Half {
         for member in self.blank() {
             tapes.extend(claims(&self.host, member, &[])?);
         }
-        self.plan.make(&tapes, new_id)
+        self.plan.make(&self.host, &tapes, new_id)
     }
 }
 
@@ -154,17 +154,22 @@ impl Plan {
         blank
     }
 
-    fn make(&self, tapes: &Claims, new_id: NewId<'_>) -> Result<(), DeviceError> {
+    fn make(
+        &self,
+        host: &LocalDevices,
+        tapes: &Claims,
+        new_id: NewId<'_>,
+    ) -> Result<(), DeviceError> {
         for (place, address, found) in &self.members {
             match found {
                 Found::Blank => {
                     let id =
                         new_id().map_err(io_error("make a new medium in", &address.to_string()))?;
                     let header = self.header.of_member(id, self.layout, *place);
-                    make_one(address, &header, tapes, new_id)?;
+                    make_one(host, address, &header, tapes, new_id)?;
                 }
                 Found::Made(_) => {}
-                Found::Half(plan) => plan.make(tapes, new_id)?,
+                Found::Half(plan) => plan.make(host, tapes, new_id)?,
             }
         }
         Ok(())

@@ -1,18 +1,16 @@
 //! Arrays made, where nothing is on their members.
 
 use std::collections::HashMap;
-use std::io;
-use std::path::PathBuf;
 
 use capstan_address::{Address, ArrayAddress, TapeAddress};
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
 use capstan_medium::DeviceError;
 use capstan_medium::error::io_error;
+use capstan_medium::host::Stores;
 use capstan_medium::host::arrays::NewId;
 use capstan_medium::host::stores::InStore;
 
-use crate::directory::{FileDevice, directory_of, look_in};
 use crate::host::LocalDevices;
 use crate::tape::Claim;
 
@@ -27,16 +25,15 @@ pub(crate) fn is_blank(host: &LocalDevices, members: &[Address]) -> Result<bool,
             Err(e) => failed = failed.or(Some(e)),
         }
     }
-    let directories: Vec<PathBuf> = members.iter().flat_map(Address::directories).collect();
-    for path in &directories {
-        if look_in(path)? != InStore::Nothing {
+    for store in members.iter().flat_map(Address::stores) {
+        if host.look_in(&store)? != InStore::Nothing {
             return Ok(false);
         }
     }
     failed.map_or(Ok(true), Err)
 }
 
-/// The same, with the directories that are to be made: all that has to be there is there before anything is written.
+/// The same, with the stores that are to be made: all that has to be there is there before anything is written.
 pub(crate) fn is_blank_place(
     host: &LocalDevices,
     members: &[Address],
@@ -44,12 +41,8 @@ pub(crate) fn is_blank_place(
     if !is_blank(host, members)? {
         return Ok(false);
     }
-    for path in members.iter().flat_map(Address::directories) {
-        if let Err(e) = std::fs::create_dir(&path)
-            && e.kind() != io::ErrorKind::AlreadyExists
-        {
-            return Err(io_error("create the directory", &path.display().to_string())(e));
-        }
+    for store in members.iter().flat_map(Address::stores) {
+        host.site(&store)?.make()?;
     }
     Ok(true)
 }
@@ -64,7 +57,7 @@ pub fn make(
     new_id: NewId<'_>,
 ) -> Result<(), DeviceError> {
     let tapes = claims(host, &Address::Array(address.clone()), may_go)?;
-    make_members(address, header, &tapes, new_id)
+    make_members(host, address, header, &tapes, new_id)
 }
 
 /// Tapes that are this process's until they are made.
@@ -83,6 +76,7 @@ pub(super) fn claims(
 }
 
 fn make_members(
+    host: &LocalDevices,
     address: &ArrayAddress,
     header: &MediumHeader,
     tapes: &Claims,
@@ -90,7 +84,7 @@ fn make_members(
 ) -> Result<(), DeviceError> {
     for (place, member) in address.members.iter().enumerate() {
         let id = new_id().map_err(io_error("make a new medium in", &member.to_string()))?;
-        make_one(member, &header.of_member(id, address.layout, place), tapes, new_id)?;
+        make_one(host, member, &header.of_member(id, address.layout, place), tapes, new_id)?;
     }
     Ok(())
 }
@@ -102,10 +96,11 @@ pub(super) fn make_member(
     header: &MediumHeader,
     new_id: NewId<'_>,
 ) -> Result<(), DeviceError> {
-    make_one(member, header, &claims(host, member, &[])?, new_id)
+    make_one(host, member, header, &claims(host, member, &[])?, new_id)
 }
 
 pub(super) fn make_one(
+    host: &LocalDevices,
     member: &Address,
     header: &MediumHeader,
     tapes: &Claims,
@@ -113,13 +108,13 @@ pub(super) fn make_one(
 ) -> Result<(), DeviceError> {
     match member {
         Address::Store(store) => {
-            FileDevice::open_member(directory_of(store)?, || Ok(header.clone()), None).map(drop)
+            host.site(store)?.member_device(|| Ok(header.clone()), None).map(drop)
         }
         Address::Tape(tape) => match tapes.get(tape) {
             Some(claim) => claim.make(header),
             None => Err(DeviceError::WhichTape(tape.to_string())),
         },
-        Address::Array(array) => make_members(array, header, tapes, new_id),
+        Address::Array(array) => make_members(host, array, header, tapes, new_id),
         no_medium => Err(DeviceError::has_no_medium(no_medium)),
     }
 }

@@ -1,8 +1,6 @@
 //! Arrays opened by their names: to read, to hold, to write.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use capstan_address::{Address, ArrayAddress};
@@ -11,7 +9,7 @@ use capstan_engine::problem::{Explain, Problem};
 use capstan_format::array::RebuiltMember;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
-use capstan_medium::error::io_error;
+use capstan_medium::held::Lock;
 use capstan_medium::host::KnownMembers;
 use capstan_medium::host::placed::Placed;
 use capstan_medium::storage::Storage;
@@ -20,9 +18,8 @@ use capstan_medium::{DeviceError, HeldMedium, LostMember, OpenMedium};
 use super::drives::Drives;
 use super::enough::wait_for_enough;
 use super::storage::{RaitStorage, StoredMember};
-use super::unfinished;
-use crate::directory::{FileDevice, RealStorage, directory_of, lock_header};
 use crate::host::LocalDevices;
+use crate::store::{Site, StorageDevice, UNFINISHED};
 
 /// An array that was opened.
 pub struct Opened {
@@ -32,8 +29,8 @@ pub struct Opened {
     pub storage: Arc<RaitStorage>,
     /// Its name, with its members in their places.
     pub address: ArrayAddress,
-    /// The directories that are there.
-    directories: Vec<PathBuf>,
+    /// The stores that are there.
+    stores: Vec<Site>,
     /// The names of members that are lost, also of arrays in it.
     lost: Vec<Address>,
     /// Which members took the place of others, by the array that they are of: it, or one in it.
@@ -44,7 +41,7 @@ pub struct Opened {
 struct Member {
     storage: Arc<dyn Storage>,
     header: MediumHeader,
-    directories: Vec<PathBuf>,
+    stores: Vec<Site>,
     address: Address,
     /// Where it is an array: the names of members that are lost.
     lost: Vec<Address>,
@@ -78,10 +75,10 @@ pub fn hold(host: &LocalDevices, address: &ArrayAddress) -> Result<HeldMedium, D
 }
 
 /// The medium that an array is, held for changes of its header and its segments. Segments are written by [`device`].
-pub fn manage(host: &LocalDevices, address: &ArrayAddress) -> Result<FileDevice, DeviceError> {
+pub fn manage(host: &LocalDevices, address: &ArrayAddress) -> Result<StorageDevice, DeviceError> {
     let opened = open_for(host, address, &(), Whose::Writer)?;
     let locks = opened.lock()?;
-    FileDevice::on(opened.storage.clone(), &opened.address.to_string(), locks, None)
+    StorageDevice::on(opened.storage.clone(), &opened.address.to_string(), locks, None)
 }
 
 impl Opened {
@@ -112,13 +109,8 @@ impl Opened {
     }
 
     /// Keeps others from writing to its members.
-    pub fn lock(&self) -> Result<Vec<File>, DeviceError> {
-        let lock = |path: &PathBuf| {
-            let at = path.display().to_string();
-            let real = RealStorage::open(path).map_err(io_error("open", &at))?;
-            lock_header(&real, &at)
-        };
-        self.directories.iter().map(lock).collect()
+    pub fn lock(&self) -> Result<Vec<Lock>, DeviceError> {
+        self.stores.iter().map(Site::lock).collect()
     }
 }
 
@@ -179,10 +171,10 @@ fn open_member(
     known: &dyn KnownMembers,
     whose: Whose,
 ) -> Result<Member, DeviceError> {
-    let member = |medium: OpenMedium, directories| Member {
+    let member = |medium: OpenMedium, stores| Member {
         storage: medium.storage().clone(),
         header: medium.header().clone(),
-        directories,
+        stores,
         address: address.clone(),
         lost: Vec::new(),
         rebuilt: Vec::new(),
@@ -196,16 +188,14 @@ fn open_member(
     };
     match address {
         Address::Store(store) => {
-            let path = directory_of(store)?;
-            let at = path.display().to_string();
-            if unfinished::is_in(path) {
+            let site = host.site(store)?;
+            if site.has(UNFINISHED) {
                 let problem = Problem::new("it was not written to its end");
                 let problem = problem.hint("do `capstan rait rebuild` again");
-                return Err(DeviceError::NotOfArray { path: at, problem });
+                return Err(DeviceError::NotOfArray { path: site.shown().to_owned(), problem });
             }
-            let storage = Arc::new(RealStorage::open(path).map_err(io_error("open", &at))?);
-            let medium = OpenMedium::member_on(storage, &at).map_err(not_alone)?;
-            Ok(member(medium, vec![path.to_owned()]))
+            let medium = site.member().map_err(not_alone)?;
+            Ok(member(medium, vec![site]))
         }
         Address::Tape(tape) => {
             let tape = host.named(tape)?;
@@ -223,7 +213,7 @@ fn open_member(
             Ok(Member {
                 header: opened.storage.header(),
                 storage: opened.storage,
-                directories: opened.directories,
+                stores: opened.stores,
                 lost: opened.lost,
                 rebuilt: opened.rebuilt,
                 address: Address::Array(opened.address),
@@ -314,13 +304,13 @@ fn assemble(
     let all: Vec<MediumHeader> = headers().collect();
     let header = all.iter().rev().max_by_key(|h| count(h)).cloned();
     let is_enough = total <= layout.parity();
-    let (mut members, mut addresses, mut directories) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut members, mut addresses, mut stores) = (Vec::new(), Vec::new(), Vec::new());
     let (mut lost, mut failure) = (Vec::new(), None::<DeviceError>);
     let mut all_rebuilt = Vec::from_iter(array.map(|array| (array, rebuilt.clone())));
     for (place, (member, name)) in places.into_iter().zip(names).enumerate() {
         match member {
             Some(Ok(member)) => {
-                directories.extend(member.directories);
+                stores.extend(member.stores);
                 lost.extend(member.lost);
                 all_rebuilt.extend(member.rebuilt);
                 addresses.push(member.address.clone());
@@ -363,7 +353,7 @@ fn assemble(
     let address = ArrayAddress { layout, members: addresses };
     let storage = Arc::new(RaitStorage::new(layout, header, members).with_rebuilt(rebuilt));
     let host = host.clone();
-    Ok(Opened { host, storage, address, directories, lost, rebuilt: all_rebuilt })
+    Ok(Opened { host, storage, address, stores, lost, rebuilt: all_rebuilt })
 }
 
 /// The place that a member says it has, if it is one of this array.

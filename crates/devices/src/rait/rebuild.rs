@@ -1,6 +1,6 @@
 //! A lost member of an array written anew, from what the others have.
 
-use std::io::{self, Write};
+use std::io;
 
 use capstan_address::Address;
 use capstan_engine::buffer::Buffer;
@@ -17,10 +17,9 @@ use super::open::Opened;
 use super::storage::{ArraySegment, number_of, write_attached};
 use super::unfinished::Mark;
 use super::writable::member_device;
-use crate::directory::RealStorage;
 use crate::host::LocalDevices;
 
-/// Writes a member of an array anew, on a blank device, or in a directory where that was begun before and did not end. The array is
+/// Writes a member of an array anew, on a blank device, or in a store where that was begun before and did not end. The array is
 /// to be held meanwhile.
 pub fn member(
     host: &LocalDevices,
@@ -31,7 +30,7 @@ pub fn member(
     follow: Follow<'_>,
 ) -> Result<Rebuilt, DeviceError> {
     let at = onto.to_string();
-    let mark = Mark::new(array.storage.header().medium, place, onto);
+    let mark = Mark::new(host, array.storage.header().medium, place, onto)?;
     mark.clear()?;
     if !is_blank_place(host, std::slice::from_ref(onto))? {
         return Err(DeviceError::NotBlank(at));
@@ -74,11 +73,11 @@ pub fn member(
             rebuilt.damaged.push(number);
         }
     }
-    for directory in onto.directories() {
-        let target = RealStorage::open(&directory).map_err(io_error("open", &at))?;
+    for store in onto.stores() {
+        let target = host.site(&store)?.open().map_err(io_error("open", &at))?;
         for name in names.iter().filter(|name| is_beside(name)) {
             let failed = io_error("copy", &format!("{name} to {at}"));
-            copy(&*array.storage, &target, name).map_err(failed)?;
+            copy(&*array.storage, &*target, name).map_err(failed)?;
         }
         target.sync().map_err(io_error("synchronise", &at))?;
     }
@@ -159,22 +158,22 @@ fn write_segment(
 /// Whether a file lies beside the segments and is the same on all members.
 fn is_beside(name: &str) -> bool {
     let is_idb_backup = name.starts_with("idb-") && name.ends_with(".capstan");
-    crate::directory::is_our_name(name)
+    crate::store::is_our_name(name)
         && (is_idb_backup
             || capstan_medium::held::is_lock_name(name) && !name.ends_with(".new")
             || segment_number(name, GONE_SUFFIX).is_some())
 }
 
-fn copy(from: &dyn Storage, to: &RealStorage, name: &str) -> io::Result<()> {
+fn copy(from: &dyn Storage, to: &dyn Storage, name: &str) -> io::Result<()> {
     let (file, mut block) = (from.open(name)?, Buffer::new(1 << 20));
-    let mut copied = std::fs::File::create_new(to.path().join(name))?;
+    let mut copied = to.create(name)?;
     let mut at = 0;
     loop {
         let n = file.read_at(&mut block, at)?;
         if n == 0 {
-            return copied.sync_all();
+            return copied.sync();
         }
-        copied.write_all(&block[..n])?;
+        copied.append(&block[..n])?;
         at += n as u64;
     }
 }

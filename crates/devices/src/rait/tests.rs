@@ -14,8 +14,8 @@ use capstan_medium::{Device, DeviceError, LostMember};
 
 use super::device::RaitDevice;
 use super::storage::{RaitStorage, StoredMember};
-use crate::directory::FileDevice;
-use crate::directory::faulty::FaultyStorage;
+use crate::memory::FaultyStorage;
+use crate::store::StorageDevice;
 
 const B: usize = 64 << 10;
 
@@ -57,7 +57,7 @@ impl Node {
         match self {
             Self::Leaf(storage) => {
                 let new = || Ok(header.clone());
-                Ok(Box::new(FileDevice::on_storage(Arc::new(storage.clone()), "leaf", new)?))
+                Ok(Box::new(StorageDevice::on_storage(Arc::new(storage.clone()), "leaf", new)?))
             }
             Self::Array(..) => Ok(Box::new(self.rait(header)?)),
         }
@@ -513,7 +513,7 @@ fn a_header_is_changed_on_all_members() {
     use capstan_medium::names::HEADER_NAME;
     let (array, _) = made(Node::leaves("rait1", 2));
     let storage: Arc<dyn Storage> = array.storage();
-    let device = FileDevice::on(storage.clone(), "array", Vec::new(), None).unwrap();
+    let device = StorageDevice::on(storage.clone(), "array", Vec::new(), None).unwrap();
     assert_eq!(device.medium().header(), &header());
     let named = MediumHeader { label: "other".to_owned(), ..header() };
     device.replace_header(&named).unwrap();

@@ -1,113 +1,115 @@
-//! A mark in the directory of a member that is written anew: one that was not ended is no member yet, and is begun again.
+//! A mark in the store of a member that is written anew: one that was not ended is no member yet, and is begun again.
 //!
 //! Tapes have none, nor have arrays that are members.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind};
 
-use capstan_address::{Address, StoreAddress};
+use capstan_address::Address;
 use capstan_format::id::MediumId;
 use capstan_medium::DeviceError;
 use capstan_medium::error::io_error;
 use capstan_medium::storage::Storage;
 
-use crate::directory::{RealStorage, UNFINISHED, is_our_name};
+use crate::host::LocalDevices;
+use crate::store::{Site, Store, UNFINISHED, is_our_name};
 
 /// Longer than any mark.
-const LONGEST: u64 = 256;
+const LONGEST: usize = 256;
 
 /// The mark of one rebuilding.
 pub(super) struct Mark {
-    directory: Option<PathBuf>,
+    site: Option<Site>,
     text: String,
 }
 
 impl Mark {
     /// The mark of the member of an array at a place, which is to be written there.
-    pub fn new(array: MediumId, place: usize, onto: &Address) -> Self {
-        let directory = onto.as_store().and_then(StoreAddress::directory).map(Path::to_owned);
-        Self { directory, text: format!("{array} {}\n", place + 1) }
+    pub fn new(
+        host: &LocalDevices,
+        array: MediumId,
+        place: usize,
+        onto: &Address,
+    ) -> Result<Self, DeviceError> {
+        let site = onto.as_store().map(|store| host.site(store)).transpose()?;
+        Ok(Self { site, text: format!("{array} {}\n", place + 1) })
     }
 
     /// Removes what an earlier rebuilding of the same member left. The array is held: nobody else writes to it.
     pub fn clear(&self) -> Result<(), DeviceError> {
-        self.run("remove what was begun in", |directory| match self.is_in(directory)? {
-            true => clear(directory),
+        // A store that is not there has nothing.
+        if self.site.as_ref().is_some_and(|site| matches!(site.open(), Err(e) if is_absent(&e))) {
+            return Ok(());
+        }
+        self.run("remove what was begun in", |store| match self.is_in(store)? {
+            true => clear(store),
             false => Ok(()),
         })
     }
 
-    /// Marks the directory, which is empty.
+    /// Marks the store, which is empty.
     pub fn put(&self) -> Result<(), DeviceError> {
-        self.run("mark", |directory| {
-            let mut file = File::create_new(directory.join(UNFINISHED))?;
-            file.write_all(self.text.as_bytes())?;
-            file.sync_all()?;
-            RealStorage::open(directory)?.sync()
+        self.run("mark", |store| {
+            let mut file = store.create(UNFINISHED)?;
+            file.append(self.text.as_bytes())?;
+            file.sync()?;
+            store.sync()
         })
     }
 
     /// Says that the member is whole.
     pub fn remove(&self) -> Result<(), DeviceError> {
-        self.run("end the rebuilding in", |directory| {
-            fs::remove_file(directory.join(UNFINISHED))?;
-            RealStorage::open(directory)?.sync()
+        self.run("end the rebuilding in", |store| {
+            store.remove(UNFINISHED)?;
+            store.sync()
         })
     }
 
     fn run(
         &self,
         action: &'static str,
-        run: impl Fn(&Path) -> io::Result<()>,
+        run: impl Fn(&dyn Store) -> io::Result<()>,
     ) -> Result<(), DeviceError> {
-        let Some(directory) = &self.directory else { return Ok(()) };
-        run(directory).map_err(io_error(action, &directory.display().to_string()))
+        let Some(site) = &self.site else { return Ok(()) };
+        site.open().and_then(|store| run(&*store)).map_err(io_error(action, site.shown()))
     }
 
-    /// Whether a directory has this mark, or nothing but as much of it as a crash left: all else is written after it.
-    fn is_in(&self, directory: &Path) -> io::Result<bool> {
-        let mut found = Vec::new();
-        match File::open(directory.join(UNFINISHED)) {
-            Ok(file) => file.take(LONGEST).read_to_end(&mut found)?,
+    /// Whether a store has this mark, or nothing but as much of it as a crash left: all else is written after it.
+    fn is_in(&self, store: &dyn Store) -> io::Result<bool> {
+        let file = match store.open(UNFINISHED) {
             Err(e) if is_absent(&e) => return Ok(false),
-            Err(e) => return Err(e),
+            opened => opened?,
         };
-        let (text, found) = (self.text.as_bytes(), &found[..]);
-        Ok(found == text || text.starts_with(found) && ours_in(directory)?.is_empty())
+        let mut found = [0; LONGEST];
+        let n = file.read_at(&mut found, 0)?;
+        let (text, found) = (self.text.as_bytes(), &found[..n]);
+        Ok(found == text || text.starts_with(found) && ours_in(store)?.is_empty())
     }
-}
-
-/// Whether a rebuilding of the member in that directory did not end.
-pub(super) fn is_in(directory: &Path) -> bool {
-    directory.join(UNFINISHED).exists()
 }
 
 fn is_absent(e: &io::Error) -> bool {
     matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// What is ours in a directory, but for its mark.
-fn ours_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let is_ours = |path: &Path| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name != UNFINISHED && is_our_name(name))
-    };
-    let paths = fs::read_dir(directory)?.map(|entry| entry.map(|e| e.path()));
-    paths.filter(|path| path.as_ref().map_or(true, |path| is_ours(path))).collect()
+/// What is ours in a store, but for its mark.
+fn ours_in(store: &dyn Storage) -> io::Result<Vec<String>> {
+    let mut names = store.list()?;
+    names.retain(|name| name != UNFINISHED && is_our_name(name));
+    Ok(names)
 }
 
-/// Removes what is ours from a directory, its mark last.
-fn clear(directory: &Path) -> io::Result<()> {
-    for path in ours_in(directory)? {
-        fs::remove_file(path)?;
+/// Removes what is ours from a store, its mark last.
+fn clear(store: &dyn Store) -> io::Result<()> {
+    for name in ours_in(store)? {
+        store.remove(&name)?;
     }
-    RealStorage::open(directory)?.sync()?;
-    fs::remove_file(directory.join(UNFINISHED))
+    store.sync()?;
+    store.remove(UNFINISHED)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -115,7 +117,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_path_buf();
         let onto = Address::of_directory(path.clone());
-        let mark = |array, place| Mark::new(MediumId([array; 16]), place, &onto);
+        let host = LocalDevices::default();
+        let mark = |array, place| Mark::new(&host, MediumId([array; 16]), place, &onto).unwrap();
+        let is_marked = || host.site(&path.as_path().into()).unwrap().has(UNFINISHED);
         let names = || {
             let names = fs::read_dir(&path).unwrap().map(|e| e.unwrap().file_name());
             let mut names: Vec<_> = names.map(|n| n.into_string().unwrap()).collect();
@@ -133,9 +137,9 @@ mod tests {
         mark(1, 1).clear().unwrap();
         assert_eq!(names(), ["of-others"]);
         mark(1, 1).put().unwrap();
-        assert!(is_in(&path));
+        assert!(is_marked());
         mark(1, 1).remove().unwrap();
-        assert!(!is_in(&path));
+        assert!(!is_marked());
         // Killed before the mark was whole.
         fs::write(path.join(UNFINISHED), "0").unwrap();
         fs::write(path.join("00000001.segment"), "x").unwrap();

@@ -1,11 +1,11 @@
 //! Arrays opened to write, and made where nothing is.
 
-use std::fs::File;
 use std::io;
 
 use capstan_address::{Address, ArrayAddress};
 use capstan_format::record::MediumHeader;
 use capstan_medium::error::io_error;
+use capstan_medium::held::Lock;
 use capstan_medium::host::placed::Placed;
 use capstan_medium::host::{KnownMembers, Writable};
 use capstan_medium::tape::TapeError;
@@ -15,9 +15,9 @@ use super::device::RaitDevice;
 use super::drives;
 use super::make::{is_blank_place, make};
 use super::open::{Opened, Whose, look, open_for};
-use crate::directory::{FileDevice, directory_of};
 use crate::host::LocalDevices;
 use crate::null::NullDevice;
+use crate::store::StorageDevice;
 use crate::tape::TapeDevice;
 
 /// An array to write to.
@@ -39,9 +39,9 @@ pub struct ArrayDevice {
 
 impl ArrayDevice {
     /// For changes of what is on it: nothing is written through the device any more.
-    pub fn manage(self) -> Result<FileDevice, DeviceError> {
+    pub fn manage(self) -> Result<StorageDevice, DeviceError> {
         drop(self.device);
-        FileDevice::of_held(self.held)
+        StorageDevice::of_held(self.held)
     }
 }
 
@@ -76,7 +76,7 @@ impl Writable for ArrayDevice {
     }
 
     fn hold(&self) -> Result<HeldMedium, DeviceError> {
-        self.held.again()
+        Ok(self.held.again())
     }
 
     fn into_device(self: Box<Self>) -> Result<Box<dyn Device>, DeviceError> {
@@ -153,7 +153,7 @@ pub fn device(
 fn write_to(
     host: &LocalDevices,
     opened: &Opened,
-    locks: &mut Vec<File>,
+    locks: &mut Vec<Lock>,
     known: &dyn KnownMembers,
 ) -> Result<RaitDevice, DeviceError> {
     let lost = opened.storage.lost();
@@ -182,7 +182,7 @@ fn write_to(
 pub(super) fn member_device(
     host: &LocalDevices,
     address: &Address,
-    locks: &mut Vec<File>,
+    locks: &mut Vec<Lock>,
 ) -> Result<Box<dyn Device>, DeviceError> {
     fit_member_device(host, address, locks, &())
 }
@@ -190,13 +190,13 @@ pub(super) fn member_device(
 fn fit_member_device(
     host: &LocalDevices,
     address: &Address,
-    locks: &mut Vec<File>,
+    locks: &mut Vec<Lock>,
     known: &dyn KnownMembers,
 ) -> Result<Box<dyn Device>, DeviceError> {
     match address {
         Address::Store(store) => {
-            let device = FileDevice::open_member(directory_of(store)?, nobody, None)?;
-            locks.extend(device.locks()?);
+            let device = host.site(store)?.member_device(nobody, None)?;
+            locks.extend(device.locks());
             Ok(Box::new(device))
         }
         Address::Tape(tape) => {

@@ -13,7 +13,6 @@ use capstan_medium::host::operator::OperatorRequests;
 use capstan_medium::host::queue::Queue;
 use capstan_medium::host::shared::Common;
 use capstan_medium::host::waits::Waits;
-use capstan_mounts::MountTables;
 use capstan_tape::StruckLog;
 use capstan_tape::lock::Locks;
 use parking_lot::Mutex;
@@ -40,8 +39,6 @@ pub(crate) struct HostState {
     pub struck: StruckLog,
     pub locks: Locks,
     pub scsi: Arc<Initiator>,
-    /// Where the mount points of its machine are on record.
-    pub mounts: MountTables,
 }
 
 impl Default for HostState {
@@ -59,7 +56,6 @@ impl Default for HostState {
             generations: Mutex::default(),
             struck: StruckLog::default(),
             scsi: Arc::new(Initiator::with(locks.clone())),
-            mounts: MountTables::default(),
             locks,
         }
     }

@@ -11,7 +11,6 @@ use capstan_remote::devices::{Hosted, RemoteDevices, serve};
 use capstan_remote::transport::Transport;
 
 use crate::cuts;
-use crate::devices::InMemory;
 
 /// The connections of a life.
 #[derive(Default)]
@@ -28,10 +27,9 @@ impl Far {
     }
 
     /// The devices, over a new connection.
-    pub fn connected(&self, devices: &Arc<InMemory>) -> Arc<dyn DeviceHost> {
+    pub fn connected(&self, devices: Arc<dyn DeviceHost>) -> Arc<dyn DeviceHost> {
         self.ended();
         let (here, there) = Transport::pair().unwrap();
-        let devices: Arc<dyn DeviceHost> = devices.clone();
         let hosted = thread::spawn(move || serve(there, Beats::default(), devices));
         // What is said before the first question is no matter of the devices.
         let bytes = self.cut.take().map_or(u64::MAX, |bytes| bytes.saturating_add(2_000));
@@ -40,7 +38,7 @@ impl Far {
         Arc::new(remote)
     }
 
-    /// Waits until hosts have let go what they had of connections that ended: memory has no locks that would keep others away meanwhile.
+    /// Waits until hosts have let go what they had of connections that ended: the locks of media, too.
     pub fn ended(&self) {
         let begun = Instant::now();
         self.hosted.borrow_mut().retain(|hosted| {

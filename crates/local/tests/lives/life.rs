@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use capstan_address::HostName;
+use capstan_address::{Address, HostName, store};
 use capstan_cell::keyring::Secrets;
 use capstan_cell::observe::Stop;
 use capstan_cell::prune::{Count, KeepRules, PruneRequest};
@@ -14,14 +14,14 @@ use capstan_cell::request::{
     BackupRequest, ConsolidateRequest, CopyRequest, CopyWhat, Level, VerifyRequest, VersionName,
 };
 use capstan_cell::{Cell, VersionState};
-use capstan_devices::directory::faulty::FaultyStorage;
+use capstan_devices::host::{Kinds, LocalDevices};
+use capstan_devices::memory::{FaultyStorage, Memory};
 use capstan_media_agent::agent::LocalMediaAgent;
 use capstan_medium::host::DeviceHost;
 use capstan_port::disk::DiskAgent;
 use capstan_port::{Agents, Clients};
 use tempfile::TempDir;
 
-use crate::devices::InMemory;
 use crate::dice::Dice;
 use crate::disk::Cut;
 use crate::far::Far;
@@ -29,8 +29,8 @@ use crate::support::{self, Deaf, State};
 
 /// Sessions of one life.
 const LENGTH: usize = 10;
-/// Where the disks are, which are in memory.
-const DISKS: [&str; 3] = ["/disks/m", "/disks/n", "/disks/o"];
+/// The names of the disks, which are stores in memory.
+const DISKS: [&str; 3] = ["m", "n", "o"];
 
 /// The clients of the cell: the host that it is on, and two more.
 const CLIENTS: [&str; 3] = ["", "web1", "web2"];
@@ -93,7 +93,7 @@ enum Fault {
 pub struct Life {
     dir: TempDir,
     dice: Dice,
-    devices: Arc<InMemory>,
+    disks: Memory,
     cut: Arc<Cut>,
     /// Whether the devices are behind a connection.
     is_far: bool,
@@ -127,7 +127,7 @@ impl Life {
         let life = Self {
             dir: support::fast_dir(),
             dice: Dice::new(seed),
-            devices: Arc::default(),
+            disks: Memory::default(),
             cut: Arc::default(),
             is_far: seed % 4 == 3,
             far: Far::default(),
@@ -136,7 +136,7 @@ impl Life {
             sums: Sums::default(),
         };
         for disk in DISKS {
-            life.devices.put(Path::new(disk), FaultyStorage::new(None));
+            life.disks.put(disk, FaultyStorage::new(None));
         }
         for (at, client) in CLIENTS.iter().enumerate() {
             let source = life.source(client);
@@ -162,9 +162,11 @@ impl Life {
         let disk = Arc::new(crate::disk::Agent::of(self.cut.clone()));
         let clients = Arc::new(Others(self.cut.clone()));
         let media = Arc::new(LocalMediaAgent::system().unwrap());
-        let devices: Arc<dyn DeviceHost> = match self.is_far {
-            true => self.far.connected(&self.devices),
-            false => self.devices.clone(),
+        let kinds = Kinds::default().and(store::MEMORY, Arc::new(self.disks.clone()));
+        let devices: Arc<dyn DeviceHost> = Arc::new(LocalDevices::with(kinds));
+        let devices = match self.is_far {
+            true => self.far.connected(devices),
+            false => devices,
         };
         let agents = Agents { disk, clients, media, devices };
         Cell::open(&self.at("home"), Secrets::none(), agents).unwrap()
@@ -220,8 +222,7 @@ impl Life {
         fault: Fault,
         run: &dyn Fn(&Cell) -> capstan_cell::Result<Done>,
     ) -> Option<Done> {
-        let path = Path::new(on);
-        let disk = self.devices.disk(path).unwrap_or_default();
+        let disk = self.disks.get(on).unwrap_or_default();
         match fault {
             Fault::Power(after) => disk.fail_after(after),
             Fault::Full(after) => disk.full_after(after),
@@ -237,7 +238,7 @@ impl Life {
             Fault::Power(_) => {
                 let dice = &mut self.dice;
                 let left = disk.after_crash(&mut |n| dice.next() % n.max(1));
-                self.devices.put(path, left);
+                self.disks.put(on, left);
             }
             Fault::Full(_) => disk.full_after(1 << 40),
             Fault::Forgotten if self.at("home-before").exists() => {
@@ -269,10 +270,11 @@ impl Life {
             resume: self.dice.once_in(3),
             segment_size: Some(64 << 10),
             client: named(client),
-            ..support::backup_request(&self.source(client), Path::new(device))
+            device: device_of(device),
+            ..support::backup_request(&self.source(client), Path::new("/nowhere"))
         };
         if mirror != device && self.dice.once_in(3) {
-            request.mirrors = vec![format!("file:{mirror}").parse().unwrap()];
+            request.mirrors = vec![device_of(mirror)];
         }
         let what = format!(
             "backup of {client}{}{}{}",
@@ -319,7 +321,7 @@ impl Life {
             what: CopyWhat::Version(version.clone()),
             only: false,
             log_level: None,
-            device: format!("file:{device}").parse().unwrap(),
+            device: device_of(device),
             eject_to: None,
             block_size: None,
             new_medium: false,
@@ -376,7 +378,7 @@ impl Life {
         let (device, fault) = (*self.dice.pick(&DISKS), self.fault());
         let request = ConsolidateRequest {
             version,
-            device: Some(format!("file:{device}").parse().unwrap()),
+            device: Some(device_of(device)),
             pool: None,
             block_size: None,
             new_medium: false,
@@ -393,7 +395,7 @@ impl Life {
 
     fn import(&mut self) -> Result<(), Wrong> {
         let device = *self.dice.pick(&DISKS);
-        let address = format!("file:{device}").parse().unwrap();
+        let address = device_of(device);
         self.session("import", device, Fault::Nothing, &|cell| {
             cell.import(&address, &Deaf, &Stop::default()).map(Done::from)
         });
@@ -414,14 +416,13 @@ impl Life {
         let to = *self.dice.pick(&CLIENTS);
         let others: Vec<&str> =
             DISKS.into_iter().filter(|disk| alone.is_some_and(|alone| alone != *disk)).collect();
-        let taken: Vec<_> =
-            others.into_iter().map(|disk| (disk, self.devices.take(Path::new(disk)))).collect();
+        let taken: Vec<_> = others.into_iter().map(|disk| (disk, self.disks.take(disk))).collect();
         let into = self.at("restored");
         let done =
             support::restore_to(&self.cell(), &format!("{name}@{session}"), &into, named(to));
         for (path, disk) in taken {
             if let Some(disk) = disk {
-                self.devices.put(Path::new(path), disk);
+                self.disks.put(path, disk);
             }
         }
         let from = alone.map_or_else(String::new, |alone| format!(" from {alone} alone"));
@@ -441,6 +442,11 @@ impl Life {
             }
         }
     }
+}
+
+/// A disk as a device, by its name as the database has it.
+fn device_of(disk: &str) -> Address {
+    Address::of_record(format!("mem:{disk}"))
 }
 
 fn name(n: usize) -> String {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use capstan_devices::directory::FileDevice;
-use capstan_devices::directory::faulty::FaultyStorage;
+use capstan_devices::memory::FaultyStorage;
+use capstan_devices::store::StorageDevice;
 use capstan_engine::entropy::Entropy;
 use capstan_engine::ladder::Ladder;
 use capstan_engine::link::{BlockPort, LinkClosed};
@@ -206,8 +206,8 @@ pub fn label(session: u8) -> SessionLabel {
     }
 }
 
-pub fn device(storage: &FaultyStorage, block_size: u32) -> Result<FileDevice, DeviceError> {
-    FileDevice::on_storage(Arc::new(storage.clone()), "memory", || Ok(medium(block_size)))
+pub fn device(storage: &FaultyStorage, block_size: u32) -> Result<StorageDevice, DeviceError> {
+    StorageDevice::on_storage(Arc::new(storage.clone()), "memory", || Ok(medium(block_size)))
 }
 
 pub fn open(storage: &FaultyStorage) -> Result<OpenMedium, DeviceError> {

@@ -100,7 +100,10 @@ impl ArrayInfo {
 impl Cell {
     /// How an array is, by the medium that it is, or by its device.
     pub fn array_status(&self, name: &str) -> Result<ArrayInfo> {
-        let address = self.array_of(name)?;
+        self.status_of_array(&self.array_of(name)?)
+    }
+
+    fn status_of_array(&self, address: &ArrayAddress) -> Result<ArrayInfo> {
         let layout = address.layout;
         let mut info = ArrayInfo {
             medium: None,
@@ -113,7 +116,7 @@ impl Cell {
             broken: None,
         };
         self.devices.wait_for(&Address::Array(address.clone()));
-        let opened = match self.devices.array(&address, &self.known_members()) {
+        let opened = match self.devices.array(address, &self.known_members()) {
             Ok(opened) => opened,
             Err(e) => {
                 info.broken = Some(chain(&e));
@@ -157,9 +160,9 @@ impl Cell {
     /// Notes how the members of an array of tapes are, where they are looked at as they are recorded.
     fn note_state_of(&self, info: &ArrayInfo) -> Result<()> {
         let Some((_, id)) = &info.medium else { return Ok(()) };
-        let is_tape = |device: &Address| device.is_sequential();
-        let is_it = self.idb.medium(*id)?.is_some_and(|row| row.device.to_string() == info.device);
-        if !is_it || !info.device.parse::<Address>().is_ok_and(|device| is_tape(&device)) {
+        let row = self.idb.medium(*id)?;
+        let is_it = |of: &Address| of.to_string() == info.device && of.is_sequential();
+        if !row.is_some_and(|row| is_it(&row.device)) {
             return Ok(());
         }
         let known = self.idb.lost_members(*id)?;
@@ -178,8 +181,8 @@ impl Cell {
 
     /// How the array is that a medium is, if it is one and nobody has to load tapes for it.
     pub fn array_at_hand(&self, medium: &Medium) -> Option<ArrayInfo> {
-        let is_one = matches!(medium.device, Address::Array(_)) && medium.device.is_on_stores();
-        is_one.then(|| self.array_status(&medium.device.to_string()).ok()).flatten()
+        let array = medium.device.as_array().filter(|_| medium.device.is_on_stores())?;
+        self.status_of_array(array).ok()
     }
 
     /// Writes a member of an array anew onto another device, which takes its place. `member` is its device, or its number
@@ -237,7 +240,7 @@ impl Cell {
             // Whatever is recorded of the array as a whole, this one is here.
             self.tape_is_back(&row, library, barcode)?;
         }
-        let info = self.array_status(&placed.address().to_string())?;
+        let info = self.status_of_array(&as_array(placed.address().clone())?)?;
         Ok((rebuilt, info))
     }
 
@@ -261,10 +264,7 @@ impl Cell {
             Ok(address @ Address::Array(_)) => address,
             _ => self.find_medium(name)?.device,
         };
-        match named {
-            Address::Array(array) => Ok(array),
-            other => Err(UpkeepRefusal::NoArray { device: other }.into()),
-        }
+        as_array(named)
     }
 
     /// Numbers of the segments recorded of a medium, without those that a prune removes or was interrupted in removing.
@@ -364,6 +364,13 @@ fn alone(devices: &dyn DeviceHost, member: &Address) -> MemberInfo {
         segments: 0,
         lacking: Vec::new(),
         problems: looked.err().map(|e| e.problem()).into_iter().collect(),
+    }
+}
+
+fn as_array(device: Address) -> Result<ArrayAddress> {
+    match device {
+        Address::Array(array) => Ok(array),
+        device => Err(UpkeepRefusal::NoArray { device }.into()),
     }
 }
 

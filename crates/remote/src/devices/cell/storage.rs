@@ -38,7 +38,7 @@ pub fn medium(far: &Arc<Far>, found: MediumFound) -> OpenMedium {
 /// A medium that is held.
 pub fn held(far: &Arc<Far>, found: HeldFound) -> HeldMedium {
     let guard = Stand::new(far, Kind::Held, found.number);
-    HeldMedium::elsewhere(medium(far, found.medium), Arc::new(guard))
+    HeldMedium::new(medium(far, found.medium), vec![Arc::new(guard)])
 }
 
 struct RemoteStorage {

@@ -12,10 +12,10 @@ use capstan_medium::names::GONE_SUFFIX;
 use capstan_medium::storage::Storage;
 use capstan_medium::{Device, FoundLock, HeldMedium};
 
-use crate::directory::FileDevice;
-use crate::directory::faulty::FaultyStorage;
+use crate::memory::FaultyStorage;
+use crate::store::StorageDevice;
 
-fn device(storage: &FaultyStorage) -> FileDevice {
+fn device(storage: &FaultyStorage) -> StorageDevice {
     let header = || {
         Ok(MediumHeader {
             format: FORMAT_VERSION,
@@ -31,7 +31,7 @@ fn device(storage: &FaultyStorage) -> FileDevice {
             drive_key: None,
         })
     };
-    FileDevice::on_storage(Arc::new(storage.clone()), "m", header).unwrap()
+    StorageDevice::on_storage(Arc::new(storage.clone()), "m", header).unwrap()
 }
 
 fn write(storage: &FaultyStorage, segments: u32) -> u32 {
@@ -47,7 +47,7 @@ fn write(storage: &FaultyStorage, segments: u32) -> u32 {
 }
 
 fn held(storage: &FaultyStorage) -> HeldMedium {
-    device(storage).hold().unwrap()
+    device(storage).hold()
 }
 
 fn remove(storage: &FaultyStorage, numbers: &[u32]) -> Vec<u32> {

@@ -8,8 +8,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 
+use capstan_medium::DeviceError;
+use capstan_medium::held::Lock;
 use capstan_medium::storage::{ReadFile, Storage, WriteFile};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::store::Store;
 
 const SECTOR: usize = 512;
 
@@ -37,6 +41,9 @@ struct Disk {
     power_fails_at: Option<u64>,
     full_at: Option<u64>,
     written: u64,
+    /// Somebody makes a medium, and somebody writes to it.
+    is_made: bool,
+    is_written: bool,
 }
 
 impl Disk {
@@ -67,7 +74,14 @@ fn apply(names: &mut BTreeMap<String, u64>, change: &NameChange) {
 
 /// A directory in memory with a power switch.
 #[derive(Clone, Default)]
-pub struct FaultyStorage(Arc<Mutex<Disk>>);
+pub struct FaultyStorage(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    disk: Mutex<Disk>,
+    /// Notified when nobody makes a medium any more.
+    made: Condvar,
+}
 
 impl FaultyStorage {
     /// A directory whose power fails after `operations` operations (creating, appending, synchronising, renaming,
@@ -91,7 +105,7 @@ impl FaultyStorage {
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.0.lock()
+        self.0.disk.lock()
     }
 
     /// Operations done so far.
@@ -129,13 +143,44 @@ impl FaultyStorage {
             files.insert(*id, contents);
         }
         let next_id = disk.next_id;
-        Self(Arc::new(Mutex::new(Disk {
-            files,
-            durable_names: names.clone(),
-            names,
-            next_id,
-            ..Disk::default()
-        })))
+        let durable_names = names.clone();
+        let disk = Disk { files, durable_names, names, next_id, ..Disk::default() };
+        Self(Arc::new(Shared { disk: Mutex::new(disk), made: Condvar::default() }))
+    }
+}
+
+/// A lock, until this is dropped.
+struct Locked {
+    storage: FaultyStorage,
+    is_of_making: bool,
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let mut disk = self.storage.disk();
+        match self.is_of_making {
+            true => disk.is_made = false,
+            false => disk.is_written = false,
+        }
+        self.storage.0.made.notify_all();
+    }
+}
+
+impl Store for FaultyStorage {
+    fn lock_making(&self) -> io::Result<Lock> {
+        let mut disk = self.disk();
+        self.0.made.wait_while(&mut disk, |disk| disk.is_made);
+        disk.is_made = true;
+        Ok(Arc::new(Locked { storage: self.clone(), is_of_making: true }))
+    }
+
+    fn lock_header(&self, at: &str) -> Result<Lock, DeviceError> {
+        let mut disk = self.disk();
+        if std::mem::replace(&mut disk.is_written, true) {
+            let holder = "a session of this process".to_owned();
+            return Err(DeviceError::Busy { path: at.to_owned(), holder });
+        }
+        Ok(Arc::new(Locked { storage: self.clone(), is_of_making: false }))
     }
 }
 
@@ -184,9 +229,20 @@ impl Storage for FaultyStorage {
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut disk = self.disk();
         disk.operate()?;
+        if !disk.names.contains_key(name) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let change = NameChange::Remove(name.to_owned());
         apply(&mut disk.names, &change);
         disk.pending.push(change);
+        Ok(())
+    }
+
+    fn empty(&self, name: &str) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.operate()?;
+        let id = *disk.names.get(name).ok_or(io::ErrorKind::NotFound)?;
+        disk.files.insert(id, Contents::default());
         Ok(())
     }
 

@@ -22,7 +22,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     if let Ok(ranges) = Ranges::decode(data) {
         let mut course = Course::default();
         if course.expect(ranges).is_ok() {
-            let _ = course.next();
+            let _ = course.coming();
         }
     }
     let _ = OfSegment::decode(data);

@@ -314,7 +314,7 @@ proptest! {
                 // The other side sends as much as there is room for.
                 course.skip(ahead.first());
                 while held < room {
-                    let Some((number, of, at)) = course.next() else {
+                    let Some((number, of, at)) = course.coming() else {
                         ahead.served(course.next_number()).unwrap();
                         break;
                     };

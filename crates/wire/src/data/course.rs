@@ -79,7 +79,7 @@ impl Course {
     }
 
     /// What is to be sent next: for which range, and which byte of which stream the frame has to have.
-    pub fn next(&mut self) -> Option<(u64, StreamId, u64)> {
+    pub fn coming(&mut self) -> Option<(u64, StreamId, u64)> {
         while let Some(range) = self.ranges.front() {
             self.at = self.at.max(range.from);
             let known = self.sent.iter().find(|sent| sent.has(range.stream, self.at));
@@ -95,7 +95,7 @@ impl Course {
         None
     }
 
-    /// A stretch was sent for what [`Self::next`] said, or for what was asked for by itself. It has the byte `at`.
+    /// A stretch was sent for what [`Self::coming`] said, or for what was asked for by itself. It has the byte `at`.
     pub fn sent(&mut self, stretch: Stretch, at: u64) {
         self.sent.retain(|sent| sent.stream != stretch.stream);
         if self.sent.len() >= KEPT {

@@ -189,7 +189,7 @@ impl Requests {
             if let Some(asked) = of.asked.take() {
                 return Ok(Todo::Answer(asked));
             }
-            match of.course.next() {
+            match of.course.coming() {
                 Some((number, stream, at)) if *room > 0 => {
                     return Ok(Todo::Push(number, stream, at));
                 }

@@ -12,6 +12,7 @@ use capstan_format::entry::{Entry, Kind, is_below, path_order, selected};
 use capstan_port::disk::check::{
     Both, CheckError, ComparedRow, Contents, Inquiry, Met, RowsBroken,
 };
+use capstan_port::disk::contents::Piece;
 use capstan_stream::contents::{self, opened_by};
 use capstan_stream::owners::OwnerNames;
 use capstan_wire::backup::MountedLast;
@@ -97,6 +98,10 @@ impl Comparison<'_> {
         if self.ahead.is_empty() && !self.is_at_end {
             self.ahead = self.inquiry.rows()?.into();
             self.is_at_end = self.ahead.is_empty();
+            if let Some(version) = &mut self.version {
+                let pieces = self.ahead.iter().flat_map(|row| row.pieces.iter().flatten());
+                version.frames.expect(&pieces.filter_map(Piece::expected).collect::<Vec<_>>());
+            }
         }
         Ok(self.ahead.front())
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use capstan_engine::frames::{FramePort, Lack};
+use capstan_engine::frames::{Expected, FramePort, Lack};
 use capstan_engine::meter::{Lap, Stage};
 use capstan_format::entry::{Entry, ExtentKind, split};
 use capstan_format::id::StreamId;
@@ -34,6 +34,8 @@ pub(super) struct FileWorker<'a> {
     came: bool,
     /// Bytes of the file at hand, or of the part of it, that count as restored.
     counted: u64,
+    /// What rows that came will ask for: in the order of the stream, and by itself.
+    expected: [Vec<Expected>; 2],
     lap: Lap,
 }
 
@@ -50,6 +52,7 @@ impl RestoreWorker for FileWorker<'_> {
         // The time since was the caller's.
         self.lap.split();
         let files = self.files;
+        self.expect(rows, frames);
         for fed in rows.drain(..) {
             if files.is_stopped() {
                 continue;
@@ -83,8 +86,49 @@ impl<'a> FileWorker<'a> {
             port,
             came: false,
             counted: 0,
+            expected: Default::default(),
             lap: Lap::start(),
         }
+    }
+
+    /// Says what rows will ask for. What exists already and is kept is not asked for then.
+    fn expect(&mut self, rows: &[Fed], frames: &mut dyn FramePort) {
+        let [in_order, by_place] = &mut self.expected;
+        let mut add = |is_in_order: bool, (stream, from, len): (StreamId, u64, u64)| {
+            let to = from.saturating_add(len);
+            let list = if is_in_order { &mut *in_order } else { &mut *by_place };
+            list.push(Expected { stream, from, to });
+        };
+        for fed in rows {
+            match fed {
+                Fed::File { row, .. } if row.entry.extents.is_empty() => {
+                    add(true, (row.stream, row.start, row.entry.size));
+                }
+                Fed::File { row, is_lent } => {
+                    let mut logical = row.start;
+                    for extent in &row.entry.extents {
+                        match extent.kind {
+                            ExtentKind::Data => {
+                                add(true, (row.stream, logical, extent.len));
+                                logical = logical.saturating_add(extent.len);
+                            }
+                            ExtentKind::At(stream, at) => add(*is_lent, (stream, at, extent.len)),
+                            _ => {}
+                        }
+                    }
+                }
+                Fed::Parts(_, pieces) => {
+                    for piece in pieces {
+                        add(piece.is_in_order, (piece.stream, piece.at, piece.len));
+                    }
+                }
+                Fed::Node(_) | Fed::Lost(..) | Fed::NotHad(..) | Fed::Found(..) => {}
+            }
+        }
+        frames.expect(in_order);
+        self.port.expect(by_place);
+        in_order.clear();
+        by_place.clear();
     }
 
     /// The time since the last mark was work of that stage.

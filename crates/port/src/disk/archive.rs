@@ -122,6 +122,8 @@ pub trait ArchiveRun {
     /// Reads pieces of files that go on on another tape, and holds them until the files come. What cannot be read or kept is read when the
     /// file is written, and what is wrong is said then.
     fn hold(&mut self, pieces: &[Piece]);
+    /// Says what members will need that come next, in their order. Without it, the frames of a member are asked for when it comes.
+    fn expect(&mut self, _pieces: &[Piece]) {}
     /// Takes a member, to be written now or later: errors may come with a later one, or at the end. One that is left out is said to be.
     fn add(&mut self, member: Member) -> Result<GoesOn, ArchiveFailed>;
     /// Writes the archive's end; or, where it `is_cut`, only what is not written yet.

@@ -1,5 +1,6 @@
 //! Where contents of files lie.
 
+use capstan_engine::frames::Expected;
 use capstan_format::id::StreamId;
 use capstan_wire::rows::form;
 use minicbor::{Decode, Encode};
@@ -19,3 +20,11 @@ pub struct Piece {
 }
 
 capstan_wire::derived_form!(Piece);
+
+impl Piece {
+    /// What will be asked for to read it.
+    pub fn expected(&self) -> Option<Expected> {
+        let (stream, from) = self.at?;
+        Some(Expected { stream, from, to: from.saturating_add(self.len) })
+    }
+}

@@ -62,6 +62,11 @@ impl Held {
         Ok(Self { parts: BTreeMap::new(), spool, room })
     }
 
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
     /// Reads pieces and holds them. What cannot be read or kept is read when the file is written, and what is wrong is said then.
     pub fn hold(&mut self, pieces: &[Piece], source: &mut Source<'_>, stop: &AtomicBool) {
         for piece in pieces {

@@ -45,6 +45,8 @@ pub(super) struct Archive<'a> {
     archive: Builder<BufWriter<Metered<'a, Box<dyn Write + 'a>>>>,
     source: Source<'a>,
     held: Held,
+    /// Pieces that were said to be needed by members that did not come yet.
+    expected: usize,
     numeric_ids: bool,
     listener: &'a dyn RestoreListener,
     stop: &'a AtomicBool,
@@ -77,6 +79,7 @@ impl<'a> Archive<'a> {
             archive: Builder::new(BufWriter::with_capacity(1 << 18, out)),
             source: Source::new(&with, frames),
             held,
+            expected: 0,
             numeric_ids,
             listener,
             stop,
@@ -94,10 +97,24 @@ impl ArchiveRun for Archive<'_> {
     }
 
     fn hold(&mut self, pieces: &[Piece]) {
+        self.source.expect(pieces);
         self.held.hold(pieces, &mut self.source, self.stop);
     }
 
+    fn expect(&mut self, pieces: &[Piece]) {
+        self.expected += pieces.len();
+        self.source.expect(pieces);
+    }
+
     fn add(&mut self, mut of: Member) -> Done<GoesOn> {
+        if let Some(Ok(planned)) = &of.contents {
+            match self.expected.checked_sub(planned.pieces.len()) {
+                Some(left) => self.expected = left,
+                // Nobody said it. What is held is not read again.
+                None if self.held.is_empty() => self.source.expect(&planned.pieces),
+                None => {}
+            }
+        }
         if !self.takes(&of) {
             return Ok(GoesOn::Yes);
         }

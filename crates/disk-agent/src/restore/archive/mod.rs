@@ -25,6 +25,7 @@ use capstan_format::id::StreamId;
 use capstan_port::disk::archive::{
     ArchiveCounting, ArchiveFailed, ArchiveRefused, ArchiveRun, OpenArchive,
 };
+use capstan_port::disk::contents::Piece;
 use capstan_port::disk::restore::RestoreWith;
 use capstan_stream::contents::{Chunk, Contents, opened_by};
 use capstan_wire::restore::{ArchiveSpec, RestoreCounts};
@@ -74,6 +75,11 @@ impl<'a> Source<'a> {
     fn new(with: &RestoreWith<'a>, frames: Box<dyn FramePort + 'a>) -> Self {
         let contents = Contents::new(opened_by(&with.keys), STREAMS).metered(with.meters);
         Self { contents, frames, lap: Lap::start() }
+    }
+
+    /// Says what will be asked for.
+    fn expect(&mut self, pieces: &[Piece]) {
+        self.frames.expect(&pieces.iter().filter_map(Piece::expected).collect::<Vec<_>>());
     }
 
     /// Calls with bytes of a stream.

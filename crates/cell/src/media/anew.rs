@@ -3,7 +3,7 @@
 //! A medium that is recycled has for a moment an old record and a new header, or none. Whoever comes next goes on from there: its pool,
 //! its set, its label and its history stay what they were.
 
-use capstan_address::{Address, TapeAddress};
+use capstan_address::Address;
 use capstan_engine::problem::Problem;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
@@ -18,10 +18,10 @@ use crate::error::{CellError, MediumRefusal, Result};
 impl Cell {
     /// The record of a tape of a library, where nothing is known to be on it. Of one that is written no more, or is another cell's, none.
     pub(crate) fn empty_on_tape(&self, address: &Address) -> Result<Option<Medium>> {
-        let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = address else {
+        let Some((tape, _)) = address.as_named_tape() else {
             return Ok(None);
         };
-        let place = Address::Tape(tape.recorded());
+        let place = Address::from(tape.recorded());
         let mut found = None;
         for medium in self.idb.media()? {
             if medium.device == place && self.is_empty(medium.id)? {
@@ -141,8 +141,8 @@ impl Cell {
             return Ok(());
         }
         let name = shown(found.medium, &found.label);
-        if let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = address {
-            let place = Address::Tape(tape.recorded());
+        if let Some((tape, _)) = address.as_named_tape() {
+            let place = Address::from(tape.recorded());
             for row in self.idb.media()? {
                 if row.device == place && row.id != found.medium && is_of_pool(row.id)? {
                     return Err(self.mark_changed(&row, address, &format!("{name} {ON_IT}"))?);

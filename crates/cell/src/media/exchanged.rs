@@ -40,18 +40,18 @@ impl Cell {
         address: &Address,
         found: &MediumHeader,
     ) -> Result<Option<CellError>> {
-        let Address::Tape(here @ TapeAddress { tape: Some(barcode), .. }) = address else {
+        let Some((here, barcode)) = address.as_named_tape() else {
             return Ok(None);
         };
         let Some(other) = self.idb.medium(found.medium)?.filter(|_| !found.is_array()) else {
             return Ok(None);
         };
         let (here, there) = (here.recorded(), &other.device);
-        let Address::Tape(there @ TapeAddress { tape: Some(its_barcode), .. }) = there else {
+        let Some((there, its_barcode)) = there.as_named_tape() else {
             return Ok(None);
         };
         let media = self.idb.media()?;
-        let mut of_here = media.into_iter().filter(|row| row.device == Address::Tape(here.clone()));
+        let mut of_here = media.into_iter().filter(|row| row.device == Address::from(here.clone()));
         let is_of_library = there.library.resolved() == here.library.resolved();
         let Some(first) = of_here.next().filter(|_| is_of_library && there.recorded() != here)
         else {
@@ -79,7 +79,7 @@ impl Cell {
 
     /// Records that a medium lies on a tape, in the house or not as that says. That another one was in its place is no mark any more.
     fn lies_at(&self, medium: &Medium, tape: &TapeAddress, out: &Management) -> Result<()> {
-        let row = Medium { device: Address::Tape(tape.recorded()), ..medium.clone() };
+        let row = Medium { device: Address::from(tape.recorded()), ..medium.clone() };
         self.idb.place_medium(&row, self.host(), |_| medium.label.clone())?;
         self.idb.set_exported_as(medium.id, out)?;
         let why = self.idb.management(medium.id)?.changed_why;

@@ -88,9 +88,9 @@ pub(crate) fn libraries_for(device: &Address) -> Option<Address> {
         tape.tape.as_ref().map(|_| TapeAddress { tape: None, ..tape.recorded() }).ok_or(())
     };
     match device {
-        Address::Tape(tape) => library(tape).ok().map(Address::Tape),
+        Address::Tape(tape) => library(tape).ok().map(Address::from),
         Address::Array(array) if device.is_tape() => {
-            array.with_tapes(&mut |tape| library(tape)).ok().map(Address::Array)
+            array.with_tapes(&mut |tape| library(tape)).ok().map(Address::from)
         }
         _ => None,
     }

@@ -103,7 +103,7 @@ impl Cell {
         };
         let tape = tape.recorded();
         let media = self.idb.media()?;
-        let single = media.iter().any(|medium| medium.device == Address::Tape(tape.clone()));
+        let single = media.iter().any(|medium| medium.device == Address::from(tape.clone()));
         let is_of = |medium: &Medium| tapes_of_array(medium).iter().any(|of| of.recorded() == tape);
         let array = media.into_iter().filter(|_| !single).find(is_of);
         Ok(array.map(|array| (array, tape)))

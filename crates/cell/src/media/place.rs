@@ -96,7 +96,7 @@ impl Cell {
             }
         }
         // The tapes of an array are looked at when it is made.
-        if let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = address {
+        if let Some((tape, _)) = address.as_named_tape() {
             let tape = tape.recorded();
             let is_it = |of: &TapeAddress| of.tape == tape.tape && of.library == tape.library;
             let was_here = |of: &Address| of.tapes().iter().any(|of| is_it(&of.recorded()));

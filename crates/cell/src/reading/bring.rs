@@ -334,7 +334,7 @@ impl Cell {
 
     /// Whether a tape is where it can be read: in its library, or somebody puts it in by hand.
     pub(crate) fn is_tape_here(&self, tape: &TapeAddress) -> bool {
-        lacking_tapes(&*self.devices, &Address::Tape(tape.clone())).0.is_none()
+        lacking_tapes(&*self.devices, &Address::from(tape.clone())).0.is_none()
     }
 
     /// A tape with its medium's label and where it is, as far as these say more.

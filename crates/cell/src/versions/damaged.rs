@@ -93,7 +93,7 @@ impl Cell {
             Address::Unknown(_) => return Ok(None),
             address => address,
         };
-        if matches!(address, Address::Tape(_)) && management.changed_us.is_some() {
+        if address.as_tape().is_some() && management.changed_us.is_some() {
             return all("is not as it was last written");
         }
         let is_away = match &address {

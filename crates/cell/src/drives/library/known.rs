@@ -270,7 +270,7 @@ impl Cell {
 
     /// Whether a tape is not in its library, or that cannot be asked.
     fn tape_is_away(&self, tape: TapeAddress, libraries: &mut Libraries) -> bool {
-        tape_away(&*self.devices, &Address::Tape(tape), libraries).is_some()
+        tape_away(&*self.devices, &Address::from(tape), libraries).is_some()
     }
 
     /// The media that may be in a library, by barcode.

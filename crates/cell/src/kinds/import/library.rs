@@ -107,7 +107,7 @@ impl Cell {
         self.import_tapes(tapes.collect(), &mut all, stop, &mut |tape, all| {
             self.import_tape(tape, all, observer, stop)
         })?;
-        let library = Address::Tape(library.clone());
+        let library = Address::from(library.clone());
         self.import_found(&library, all, &|_| true, observer, stop)
     }
 
@@ -129,14 +129,14 @@ impl Cell {
             if each(&tape, all)?.is_some() {
                 left.push(tape.clone());
             }
-            self.devices.done_reading(&Address::Tape(tape));
+            self.devices.done_reading(&Address::from(tape));
         }
         let mut is_patient = true;
         for tape in left {
             if stop.0.load(Relaxed) {
                 break;
             }
-            let device = Address::Tape(tape.clone());
+            let device = Address::from(tape.clone());
             if is_patient {
                 self.devices.wait_for(&device);
             }
@@ -158,7 +158,7 @@ impl Cell {
         observer: &dyn Observer,
         stop: &Stop,
     ) -> Result<Option<DeviceError>> {
-        let (barcode, device) = (barcode_of(tape), Address::Tape(tape.clone()));
+        let (barcode, device) = (barcode_of(tape), Address::from(tape.clone()));
         let header = self.devices.header_on(tape);
         all.note_read(tape, &header);
         match header {
@@ -208,7 +208,7 @@ impl Cell {
             }
             Ok(None)
         })?;
-        let Address::Array(named) = array else { return Err(none_of(array)) };
+        let Some(named) = array.as_array() else { return Err(none_of(array)) };
         let is_one = |found: &FoundArray| found.address.layout == named.layout;
         self.import_found(array, all, &is_one, observer, stop)
     }
@@ -233,7 +233,7 @@ impl Cell {
             }
             match found.is_enough() {
                 true => {
-                    let address = Address::Array(found.address);
+                    let address = Address::from(found.address);
                     // What is on another tape now is not known to be where it was.
                     let members = address.tapes();
                     let is_other = |tape: &&TapeAddress| !members.contains(tape);

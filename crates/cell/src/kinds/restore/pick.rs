@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use capstan_address::Address;
 use capstan_catalog::version::Overview;
 use capstan_format::catalog::StreamContents;
 use capstan_format::entry::{Entry, ExtentKind, Kind};
@@ -162,7 +161,7 @@ fn pick(view: &VersionView<'_>, medium: MediumId, counted: &Counted) -> Result<P
         all => all.iter().filter(is_wanted).cloned().collect(),
     };
     // One that lacks something is fetched for nothing where the others are enough.
-    if let Address::Array(array) = &row.device {
+    if let Some(array) = row.device.as_array() {
         let lacks = cell.incomplete_tapes(medium)?;
         let lacks: Vec<String> = lacks.iter().map(|(tape, _)| tape_name(tape)).collect();
         let is_whole = |tape: &&TapeAt| !lacks.contains(&tape.device);

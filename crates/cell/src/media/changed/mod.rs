@@ -266,7 +266,7 @@ impl Cell {
         medium: &OpenMedium,
         segment: &Segment,
     ) -> Result<bool> {
-        if !matches!(address, Address::Tape(_)) || segment.number != behind(medium)? {
+        if address.as_tape().is_none() || segment.number != behind(medium)? {
             return Ok(false);
         }
         Ok(begun_behind(medium)? == Some(segment.id))

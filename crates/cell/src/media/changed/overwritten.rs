@@ -1,6 +1,6 @@
 //! Media in whose place another one is, and media in two places.
 
-use capstan_address::{Address, TapeAddress};
+use capstan_address::Address;
 use capstan_format::FormatError;
 use capstan_format::id::MediumId;
 use capstan_format::record::MediumHeader;
@@ -37,7 +37,7 @@ impl Cell {
         address: &Address,
         found: std::result::Result<&MediumHeader, &DeviceError>,
     ) -> Result<()> {
-        if !matches!(address, Address::Tape(TapeAddress { tape: Some(_), .. })) {
+        if address.as_named_tape().is_none() {
             return Ok(());
         }
         if let Ok(header) = found

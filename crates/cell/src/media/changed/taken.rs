@@ -34,9 +34,7 @@ impl Cell {
         medium: &OpenMedium,
     ) -> Result<Option<String>> {
         let header = medium.header();
-        if !matches!(address, Address::Tape(_))
-            || !self.idb.bytes_of_places(header.medium)?.is_empty()
-        {
+        if address.as_tape().is_none() || !self.idb.bytes_of_places(header.medium)?.is_empty() {
             return Ok(None);
         }
         let begun = match begun_behind(medium) {
@@ -57,7 +55,7 @@ impl Cell {
     /// Refuses to write behind the end of a tape that was cut there: that would be over all that is left of a segment.
     pub(crate) fn refuse_behind_cut(&self, medium: &OpenMedium) -> Result<()> {
         let Some(row) = self.idb.medium(medium.header().medium)? else { return Ok(()) };
-        let is_tape = matches!(row.device, Address::Tape(_));
+        let is_tape = row.device.as_tape().is_some();
         if !is_tape || self.idb.bytes_of_places(row.id)?.is_empty() {
             return Ok(());
         }
@@ -174,7 +172,7 @@ impl Cell {
                 if elsewhere.contains(&id) {
                     self.idb.put_damage(row.id, &[id], now_us())?;
                 }
-                if matches!(row.device, Address::Tape(_)) {
+                if row.device.as_tape().is_some() {
                     self.idb.set_medium_full(row.id, now_us())?;
                 }
             }

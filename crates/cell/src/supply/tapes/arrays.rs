@@ -34,7 +34,7 @@ const TAKEN_TRIES: usize = 20;
 
 /// Whether an array names nothing but libraries, of which its tapes are to be chosen. Drives that stand alone are no libraries.
 pub(crate) fn is_of_libraries(devices: &dyn DeviceHost, array: &ArrayAddress) -> Result<bool> {
-    let array = Address::Array(array.clone());
+    let array = Address::from(array.clone());
     if !array.names_no_medium() {
         return Ok(false);
     }
@@ -55,7 +55,7 @@ impl Cell {
         hold: bool,
         passed: &[PassedOver],
     ) -> Result<Opened> {
-        if Address::Array(array.clone()).tapes().iter().any(|tape| tape.spool.is_some()) {
+        if Address::from(array.clone()).tapes().iter().any(|tape| tape.spool.is_some()) {
             return Err(SupplyRefusal::ArrayWithSpool { array: array.clone() }.into());
         }
         self.devices.refuse_too_few_drives(array)?;
@@ -83,7 +83,7 @@ impl Cell {
         array: &ArrayAddress,
         by_drive: ByDrive,
     ) -> Result<Vec<(Medium, Option<String>)>> {
-        let wanted = Address::Array(array.clone());
+        let wanted = Address::from(array.clone());
         let mut ranked = Vec::new();
         for (place, medium) in self.idb.media()?.into_iter().enumerate() {
             let device @ Address::Array(_) = &medium.device else { continue };
@@ -128,7 +128,7 @@ impl Cell {
         let mut left = TAKEN_TRIES;
         let address = loop {
             let (chosen, free) = self.tapes_of_new_array(array, wanted, unfit.clone())?;
-            let address = Address::Array(chosen.clone());
+            let address = Address::from(chosen.clone());
             let label = self.label_of_array(&address, &free)?;
             let header = self
                 .new_medium_by(wanted.by_drive, &label, size)
@@ -170,7 +170,7 @@ impl Cell {
             while let Some(candidate) = tapes.as_mut().and_then(|tapes| tapes.pop_front()) {
                 let tape = library.with_tape(&candidate.barcode);
                 let tape = TapeAddress { drive: library.drive, ..tape };
-                let trial = self.devices.trial(&Address::Tape(tape.clone()));
+                let trial = self.devices.trial(&Address::from(tape.clone()));
                 match self.holds_nothing(&candidate, &tape) {
                     Ok(given_up) => {
                         trial.keep();
@@ -240,7 +240,7 @@ impl Cell {
             return Err(SupplyRefusal::TapeHoldsBackups.into());
         }
         let nobody = || Err(std::io::ErrorKind::NotFound.into());
-        let address = Address::Tape(tape.clone());
+        let address = Address::from(tape.clone());
         let device = self.judged(&address, self.devices.writable(&address, &nobody, None, &())?)?;
         match device.medium().header().medium == medium {
             false => Err(SupplyRefusal::AnotherTape.into()),

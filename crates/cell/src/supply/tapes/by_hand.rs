@@ -209,7 +209,7 @@ impl Cell {
 
     /// Why what is in the drive cannot be written, as far as its header and the database tell.
     fn unfit_in(&self, drive: &TapeAddress, choice: &Choice) -> Result<Option<String>> {
-        let header = match self.devices.medium(&Address::Tape(drive.clone())) {
+        let header = match self.devices.medium(&Address::from(drive.clone())) {
             Ok(there) => there.header().clone(),
             Err(DeviceError::NoMedium(_)) => {
                 let pool = choice.pool.as_ref();

@@ -142,7 +142,7 @@ impl Cell {
                     continue;
                 }
             }
-            let address = Address::Tape(tape.clone());
+            let address = Address::from(tape.clone());
             // What will not do is looked at once more, before its drive is given back.
             let trial = self.devices.trial(&address);
             match self.open_on_trial(&address, wanted) {

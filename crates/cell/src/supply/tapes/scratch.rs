@@ -73,7 +73,7 @@ impl Cell {
                     continue;
                 }
                 let tape = library.with_tape(&barcode);
-                let address = Address::Tape(tape.clone());
+                let address = Address::from(tape.clone());
                 if before > 0 {
                     before -= 1;
                     unfit.say(&barcode, "is written before it".to_owned());
@@ -224,7 +224,7 @@ impl Cell {
             return Made::Failed(why);
         }
         let tape = TapeAddress { drive: library.drive, ..library.with_tape(&barcode) };
-        let address = Address::Tape(tape.clone());
+        let address = Address::from(tape.clone());
         if *dry_run {
             return match self.label_by_rule(&address, wanted, given) {
                 Ok(label) => {

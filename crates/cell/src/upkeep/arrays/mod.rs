@@ -115,7 +115,7 @@ impl Cell {
             members: Vec::new(),
             broken: None,
         };
-        self.devices.wait_for(&Address::Array(address.clone()));
+        self.devices.wait_for(&Address::from(address.clone()));
         let opened = match self.devices.array(address, &self.known_members()) {
             Ok(opened) => opened,
             Err(e) => {
@@ -197,7 +197,7 @@ impl Cell {
         stop: &Stop,
     ) -> Result<(Rebuilt, ArrayInfo)> {
         let address = self.array_of(name)?;
-        let array = Address::Array(address.clone());
+        let array = Address::from(address.clone());
         let _booked = self.book_drives_of(&[&array, onto])?;
         self.devices.wait_for(&array);
         let opened = self.devices.array(&address, &self.known_members())?;

@@ -49,7 +49,7 @@ impl Tapes {
         };
         let mut all = Vec::new();
         for library in libraries_of(device).into_iter().filter(|_| names_libraries) {
-            let tape = |barcode: &String| Address::Tape(library.with_tape(barcode));
+            let tape = |barcode: &String| Address::from(library.with_tape(barcode));
             all.extend(barcodes(&**devices, &library)?.iter().map(tape));
         }
         if !names_libraries {
@@ -58,7 +58,7 @@ impl Tapes {
             }
             all.push(device.clone());
         }
-        let only_arrays = matches!(device, Address::Array(_));
+        let only_arrays = device.as_array().is_some();
         Ok(Some(Self {
             devices: devices.clone(),
             named: device.to_string(),
@@ -137,7 +137,7 @@ impl Tapes {
             }
         }
         for array in arrays_of(parts, &()) {
-            let address = Address::Array(array.address);
+            let address = Address::from(array.address);
             self.devices.wait_for(&address);
             self.look_at(&address, depth, secrets, log, &mut found)?;
         }

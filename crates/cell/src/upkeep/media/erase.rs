@@ -172,7 +172,7 @@ impl Cell {
         give_up: bool,
     ) -> Result<(Erased, Box<dyn Writable>)> {
         let device = self.hold(medium)?;
-        let is_array = matches!(medium.device, Address::Array(_));
+        let is_array = medium.device.as_array().is_some();
         if let (true, Some(problem)) = (is_array, device.medium().problems().first()) {
             return Err(UpkeepRefusal::MemberNotErased {
                 medium: shown(medium.id, &medium.label),

@@ -1,6 +1,6 @@
 //! What an administrator does with media: makes them, names them, gives them away, gives up what they hold.
 
-use capstan_address::{Address, TapeAddress};
+use capstan_address::TapeAddress;
 use capstan_engine::message::shell_word;
 use capstan_format::id::VersionId;
 use capstan_format::record::MediumHeader;
@@ -272,7 +272,7 @@ impl Cell {
         let medium = self.find_medium(name)?;
         let called = shown(medium.id, &medium.label);
         let address = &medium.device;
-        let Address::Tape(tape @ TapeAddress { tape: Some(_), .. }) = &address else {
+        let Some((tape, _)) = address.as_named_tape() else {
             return Err(UpkeepRefusal::NoLibraryTape { medium: called, label: medium.label }.into());
         };
         let management = self.idb.management(medium.id)?;

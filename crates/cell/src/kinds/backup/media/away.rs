@@ -75,7 +75,7 @@ impl Cell {
 
     /// Refuses tapes of a library that is not there, while media are known that lie in it. Of an array that names its tapes, some may lack.
     fn refuse_library_away(&self, device: &Address) -> Result<()> {
-        if matches!(device, Address::Array(_)) && !device.names_no_medium() {
+        if device.as_array().is_some() && !device.names_no_medium() {
             return Ok(());
         }
         for TapeAddress { library, .. } in libraries_of(device) {

@@ -95,7 +95,7 @@ impl Cell {
             Some(_) => {}
             None => self.refuse_taken(address, wanted.new_medium)?,
         }
-        let Address::Array(array) = address else { return Ok(there) };
+        let Some(array) = address.as_array() else { return Ok(there) };
         match self.end_making(array, wanted.new_medium, observer) {
             // It does without what cannot be made.
             Err(e) if there.is_some() && !e.is_busy() => Ok(there),
@@ -171,7 +171,7 @@ impl Cell {
         let mut header = device.medium().header().clone();
         // By the label that it has here: its own may be another medium's.
         header.label = self.put_medium_of(&device.placed(address), &header)?.label;
-        if matches!(address, Address::Array(_)) && address.is_sequential() {
+        if address.as_array().is_some() && address.is_sequential() {
             self.note_not_written(header.medium, device.lost_members())?;
         }
         let recorded = self.record_unknown(device.medium(), &SessionLog::new(observer));

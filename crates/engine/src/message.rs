@@ -69,6 +69,9 @@ codes! {
     InputEmpty = 118, "input-empty", Error,
         "run the command by hand to see why it gives nothing; if that is meant, back it up under another --name; until then \
          the last version that has something is kept";
+    /// The disk agent on another host does not answer any more.
+    AgentLost = 119, "agent-lost", Error,
+        "see whether its host runs and can be reached, and run it again: what is committed stays";
     /// A path that was to be backed up is not there.
     PathMissing = 111, "path-missing", Error,
         "mount or make it, or name it no more; until then what the last version has of it is kept";

@@ -6,12 +6,15 @@
 //! - nothing panics.
 //!
 //! In one life of four the device host is at the other end of a connection, which is cut after some bytes.
+//! In every eighth life the disk agent is behind a connection, which is cut instead of its link to the media agent.
 //!
 //! 200 seeds in the gate, 100,000 in `make soak`, of which `CAPSTAN_SOAK=20` says that they may take 20 minutes; `CAPSTAN_SEED=N` (or
 //! `N..M`) tries one again and tells it.
 
 #![allow(clippy::disallowed_methods, reason = "a test may panic")]
 
+#[path = "behind/mod.rs"]
+mod behind;
 #[path = "../../remote/tests/devices/cuts.rs"]
 mod cuts;
 #[path = "../../capstan/tests/campaign/dice.rs"]

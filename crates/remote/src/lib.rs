@@ -7,10 +7,12 @@
 //! - [`connection`]: many conversations over one transport, each with messages in both directions.
 //! - [`data`]: bulk data over connections of their own.
 //! - [`devices`]: a device host.
+//! - [`disk`]: a disk agent on another host, and what serves one.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]
 
 pub mod connection;
 pub mod data;
 pub mod devices;
+pub mod disk;
 pub mod transport;

@@ -10,6 +10,7 @@ pub mod channel;
 pub mod check;
 pub mod compression;
 pub mod data;
+pub mod disk;
 pub mod foreseen;
 pub mod frame;
 pub mod hello;

@@ -1,5 +1,6 @@
 //! One life of a cell: sessions in any order, and what fails meanwhile.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,8 +21,10 @@ use capstan_media_agent::agent::LocalMediaAgent;
 use capstan_medium::host::DeviceHost;
 use capstan_port::disk::DiskAgent;
 use capstan_port::{Agents, Clients};
+use capstan_remote::connection::Connection;
 use tempfile::TempDir;
 
+use crate::behind::{self, CutAfter};
 use crate::dice::Dice;
 use crate::disk::Cut;
 use crate::far::Far;
@@ -98,6 +101,10 @@ pub struct Life {
     /// Whether the devices are behind a connection.
     is_far: bool,
     far: Far,
+    /// When the connection to the disk agent is cut, where it is behind one.
+    wire: Option<Arc<CutAfter>>,
+    /// What serves it there.
+    served: RefCell<Option<Connection>>,
     /// Of each session that wrote a version, whose files it has, and what these were.
     states: BTreeMap<String, (&'static str, Arc<Tree>)>,
     pub told: Vec<String>,
@@ -131,6 +138,8 @@ impl Life {
             cut: Arc::default(),
             is_far: seed % 4 == 3,
             far: Far::default(),
+            wire: seed.is_multiple_of(8).then(Arc::default),
+            served: RefCell::default(),
             states: BTreeMap::new(),
             told: Vec::new(),
             sums: Sums::default(),
@@ -160,6 +169,14 @@ impl Life {
 
     fn cell(&self) -> Cell {
         let disk = Arc::new(crate::disk::Agent::of(self.cut.clone()));
+        let disk: Arc<dyn DiskAgent> = match &self.wire {
+            None => disk,
+            Some(wire) => {
+                let (there, served) = behind::disk(disk, wire);
+                self.served.replace(Some(served));
+                Arc::new(there)
+            }
+        };
         let clients = Arc::new(Others(self.cut.clone()));
         let media = Arc::new(LocalMediaAgent::system().unwrap());
         let kinds = Kinds::default().and(store::MEMORY, Arc::new(self.disks.clone()));
@@ -226,7 +243,11 @@ impl Life {
         match fault {
             Fault::Power(after) => disk.fail_after(after),
             Fault::Full(after) => disk.full_after(after),
-            Fault::Cut(after) => self.cut.after(Some(after)),
+            Fault::Cut(after) => match &self.wire {
+                // A block is some writes, and so is what is said besides.
+                Some(wire) => wire.set(Some(after * 9)),
+                None => self.cut.after(Some(after)),
+            },
             Fault::Apart(after) => self.far.cut_after(after),
             Fault::Forgotten => copy_dir(&self.at("home"), &self.at("home-before")),
             Fault::Nothing => {}
@@ -234,6 +255,7 @@ impl Life {
         let done = run(&self.cell());
         self.cut.after(None);
         self.far.ended();
+        self.wire.iter().for_each(|wire| wire.set(None));
         match fault {
             Fault::Power(_) => {
                 let dice = &mut self.dice;

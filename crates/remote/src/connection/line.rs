@@ -63,6 +63,12 @@ impl Line {
         Ok(())
     }
 
+    /// Whether the other side says nothing more.
+    pub(super) fn has_ended(&self) -> bool {
+        let state = self.state.lock();
+        state.broken.is_some() || state.incoming.has_ended()
+    }
+
     /// Nothing more comes or goes.
     pub(super) fn break_with(&self, why: &Broken) {
         self.state.lock().broken.get_or_insert_with(|| why.clone());

@@ -89,9 +89,14 @@ pub struct Channel {
     number: u32,
     line: Arc<Line>,
     shared: Arc<Shared>,
+    has_left: AtomicBool,
 }
 
 impl Channel {
+    fn new(number: u32, line: Arc<Line>, shared: Arc<Shared>) -> Self {
+        Self { number, line, shared, has_left: AtomicBool::new(false) }
+    }
+
     /// Sends a message. Waits until the other side has room for it.
     pub fn send(&self, message: &[u8]) -> Result<(), Broken> {
         let mut left = message;
@@ -159,6 +164,19 @@ impl Channel {
         self.line.stop.load(Relaxed)
     }
 
+    /// Whether nothing more comes from the other side, now or when all was read that came.
+    pub fn has_ended(&self) -> bool {
+        self.line.has_ended()
+    }
+
+    /// Ends the conversation: the other side hears of it when it has read all that was sent. Whoever waits on this side waits no longer.
+    pub fn hang_up(&self) {
+        if !self.has_left.swap(true, Relaxed) {
+            self.line.break_with(&Broken::Closed);
+            self.shared.leave(self.number);
+        }
+    }
+
     /// The same, as a flag to be passed on.
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         self.line.stop.clone()
@@ -167,6 +185,6 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        self.shared.leave(self.number);
+        self.hang_up();
     }
 }

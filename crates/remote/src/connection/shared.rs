@@ -136,7 +136,7 @@ impl Shared {
         state.lines.insert(number, line.clone());
         // In the order of the numbers, so before the lock is given back.
         self.outbox.add_now(Head { kind: Kind::Open, channel: number, length: 0 }, &[])?;
-        Ok(Channel { number, line, shared: self.clone() })
+        Ok(Channel::new(number, line, self.clone()))
     }
 
     pub(super) fn broken(&self) -> Option<Broken> {
@@ -243,7 +243,7 @@ impl Shared {
         }
         let line = Arc::new(Line::default());
         state.lines.insert(number, line.clone());
-        Ok(Some(Channel { number, line, shared: self.clone() }))
+        Ok(Some(Channel::new(number, line, self.clone())))
     }
 
     fn was_open(&self, state: &State, number: u32) -> bool {

@@ -56,7 +56,7 @@ impl Feed<'_> {
             while let Some(last) = places.last().copied() {
                 for at in &places {
                     if r.stop.0.load(Relaxed) {
-                        return Ok(());
+                        return worker.end_stream(frames);
                     }
                     let Some(row) = r.row_of((segment, *stream), *at, &mut rows)? else { continue };
                     match &why {
@@ -76,7 +76,7 @@ impl Feed<'_> {
                 }
                 places = r.places_in(segment, *stream, Some(last), &mut rows)?;
             }
-            worker.push_all(frames)?;
+            worker.end_stream(frames)?;
         }
         Ok(())
     }

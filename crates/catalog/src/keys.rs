@@ -50,6 +50,11 @@ impl VersionKeys {
         self.contents.iter().map(|(id, (key, cipher))| (KeyId(*id), key, *cipher))
     }
 
+    /// The keys of names that are open.
+    pub fn names(&self) -> impl Iterator<Item = (KeyId, &Key32, Cipher)> {
+        self.names.iter().map(|(id, (key, cipher))| (KeyId(*id), key, *cipher))
+    }
+
     /// A session's key of that purpose, if it is open.
     pub fn key(&self, purpose: Purpose, id: KeyId) -> Option<&Key32> {
         let keys = if purpose == Purpose::Names { &self.names } else { &self.contents };

@@ -17,7 +17,7 @@ use capstan_port::media::read::error::ReadError;
 use capstan_port::media::read::findings::Scan;
 use capstan_port::media::read::frames::{SegmentFrames, VersionFrames};
 use capstan_port::media::read::known::KnownMedia;
-use capstan_port::media::read::segment::{EachEnd, OpenFrame, ReadSegment};
+use capstan_port::media::read::segment::ReadSegment;
 use capstan_port::media::read::spans::Spans;
 use capstan_port::media::transfer::{
     Copied, CopyFrom, CopyTo, PassJob, Passing, SegmentTransfer, TransferOptions,
@@ -27,6 +27,7 @@ use capstan_port::media::write::error::WriteError;
 use capstan_port::media::write::members::{Drives, LostMirrors, Member};
 use capstan_port::media::write::options::WriterOptions;
 use capstan_port::media::write::session::SessionWriter;
+use capstan_wire::keys::FrameKey;
 
 use crate::read::frames::open_frames;
 use crate::read::scan::{scan, scan_of, scan_with};
@@ -119,12 +120,11 @@ impl ReadSegment for SegmentReader {
         Self::end(self)
     }
 
-    fn catalog(&self) -> Result<Contents, ReadError> {
-        Self::catalog(self)
-    }
-
-    fn catalog_of(&self, segment: SegmentId) -> Result<Contents, ReadError> {
-        Self::catalog_of(self, segment)
+    fn catalog_frames(
+        &self,
+        recorded: Option<SegmentId>,
+    ) -> Result<(SegmentEnd, Vec<u8>), ReadError> {
+        self.frames_of_catalog(recorded)
     }
 
     fn scan(&self) -> Result<Scan, ReadError> {
@@ -135,8 +135,8 @@ impl ReadSegment for SegmentReader {
         scan_of(self, recorded)
     }
 
-    fn scan_with(&self, open: &mut OpenFrame<'_>) -> Result<Scan, ReadError> {
-        scan_with(self, open)
+    fn scan_with(&self, keys: &[FrameKey]) -> Result<Scan, ReadError> {
+        scan_with(self, keys)
     }
 
     fn open_frames(
@@ -144,10 +144,9 @@ impl ReadSegment for SegmentReader {
         layout: &Contents,
         stream: StreamId,
         places: &[FramePlace],
-        open: &mut OpenFrame<'_>,
-        each: &mut EachEnd<'_>,
-    ) {
-        open_frames(self, layout, (stream, places), open, each);
+        keys: &[FrameKey],
+    ) -> Vec<Result<u64, ReadError>> {
+        open_frames(self, layout, (stream, places), keys)
     }
 }
 

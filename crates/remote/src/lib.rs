@@ -6,7 +6,7 @@
 //! - [`transport`]: a stream of bytes in both directions.
 //! - [`connection`]: many conversations over one transport, each with messages in both directions.
 //! - [`data`]: bulk data over connections of their own.
-//! - [`devices`]: a device host.
+//! - [`devices`]: a device host, with a media agent that reads segments there.
 //! - [`disk`]: a disk agent on another host, and what serves one.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "a test may panic"))]

@@ -16,8 +16,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use capstan_devices::host::LocalDevices;
+use capstan_media_agent::agent::LocalMediaAgent;
 use capstan_medium::host::{DeviceHost, Media, Stores};
 use capstan_medium::{DeviceError, OpenMedium};
+use capstan_port::media::MediaAgent;
 use capstan_remote::connection::Beats;
 use capstan_remote::devices::{Hosted, RemoteDevices, serve};
 use capstan_remote::transport::Transport;
@@ -26,10 +28,15 @@ use capstan_remote::transport::Transport;
 fn connected(host: &LocalDevices, cut: u64) -> Option<(RemoteDevices, Hosted)> {
     let (here, there) = Transport::pair().unwrap();
     let devices: Arc<dyn DeviceHost> = Arc::new(host.clone());
-    let hosted = std::thread::spawn(move || serve(there, Beats::default(), devices));
+    let hosted = std::thread::spawn(move || serve(there, Beats::default(), devices, agent()));
     let remote = RemoteDevices::connect(cuts::after(here, cut), Beats::default());
     let hosted = hosted.join().unwrap();
     Some((remote.ok()?, hosted.ok()?))
+}
+
+/// The media agent of this process.
+fn agent() -> Arc<dyn MediaAgent> {
+    Arc::new(LocalMediaAgent::system().unwrap())
 }
 
 /// Plays a scene in a fresh directory at each of both, and compares what is told.

@@ -20,6 +20,19 @@ pub struct SessionKey {
     pub cipher: Cipher,
 }
 
+/// A key that opens frames: those of names and metadata, or those of contents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameKey {
+    /// Which key it is, by the label of the session.
+    pub id: KeyId,
+    /// Whether it opens names and metadata; else contents.
+    pub is_of_names: bool,
+    /// The key.
+    pub key: SecretKey,
+    /// What it is used with.
+    pub cipher: Cipher,
+}
+
 /// A secret of 32 bytes; wiped when it is dropped, and not shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretKey(pub Zeroizing<[u8; 32]>);

@@ -10,8 +10,8 @@ use capstan_format::id::StreamId;
 use capstan_format::index::FramePlace;
 use capstan_port::media::read::error::ReadError;
 use capstan_port::media::read::segment::ReadSegment;
+use capstan_wire::keys::FrameKey;
 
-use crate::reading::frame_check::Frames;
 use crate::reading::unread::of_way;
 
 /// A stream and a range of its logical bytes.
@@ -109,7 +109,7 @@ pub(crate) fn unreadable(
     layout: &Contents,
     read: Option<&Contents>,
     spans: &[Range],
-    frames: &mut Frames<'_>,
+    keys: &[FrameKey],
 ) -> Result<Lost, ReadError> {
     let mut lost = Lost::default();
     let mut all: BTreeMap<StreamId, (u64, u64)> = BTreeMap::new();
@@ -134,7 +134,7 @@ pub(crate) fn unreadable(
             (*place, next.map(|next| next.logical))
         });
         let mut ends: Vec<(FramePlace, Option<u64>)> = ends.collect();
-        open_ends(reader, layout, stream, &mut ends, frames)?;
+        open_ends(reader, layout, stream, &mut ends, keys)?;
         let mut at = from;
         for (place, end) in ends {
             let Some(end) = end else { continue };
@@ -153,7 +153,7 @@ fn open_ends(
     layout: &Contents,
     stream: StreamId,
     ends: &mut [(FramePlace, Option<u64>)],
-    frames: &mut Frames<'_>,
+    keys: &[FrameKey],
 ) -> Result<(), ReadError> {
     // What was not looked at counts as lost, and who is stopped says nothing of it.
     if leaving::has_left() {
@@ -161,25 +161,15 @@ fn open_ends(
     }
     let unknown: Vec<usize> = (0..ends.len()).filter(|i| ends[*i].1.is_none()).collect();
     let places: Vec<FramePlace> = unknown.iter().map(|i| ends[*i].0).collect();
-    let mut failed = None;
-    reader.open_frames(
-        layout,
-        stream,
-        &places,
-        &mut |label, stream, header, stored| frames.check(label, stream, header, stored),
-        &mut |at, end| match end {
-            Ok(end) => {
-                ends[unknown[at]].1 = Some(end);
-                !leaving::has_left()
-            }
-            Err(e) if of_way(&e).is_some() => {
-                failed = Some(e);
-                false
-            }
-            Err(_) => !leaving::has_left(),
-        },
-    );
-    failed.map_or(Ok(()), Err)
+    let found = reader.open_frames(layout, stream, &places, keys);
+    for (at, end) in unknown.into_iter().zip(found) {
+        match end {
+            Ok(end) => ends[at].1 = Some(end),
+            Err(e) if of_way(&e).is_some() => return Err(e),
+            Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

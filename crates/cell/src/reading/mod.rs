@@ -3,7 +3,7 @@
 pub mod away;
 pub(crate) mod bring;
 pub(crate) mod contents;
-pub(crate) mod frame_check;
+pub(crate) mod frame_keys;
 pub(crate) mod known;
 pub(crate) mod losses;
 pub(crate) mod names_there;

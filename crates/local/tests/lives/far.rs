@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use capstan_medium::host::DeviceHost;
+use capstan_port::media::MediaAgent;
 use capstan_remote::connection::Beats;
 use capstan_remote::devices::{Hosted, RemoteDevices, serve};
 use capstan_remote::transport::Transport;
@@ -27,15 +28,21 @@ impl Far {
     }
 
     /// The devices, over a new connection.
-    pub fn connected(&self, devices: Arc<dyn DeviceHost>) -> Arc<dyn DeviceHost> {
+    pub fn connected(
+        &self,
+        devices: Arc<dyn DeviceHost>,
+        media: &Arc<dyn MediaAgent>,
+    ) -> (Arc<dyn DeviceHost>, Arc<dyn MediaAgent>) {
         self.ended();
         let (here, there) = Transport::pair().unwrap();
-        let hosted = thread::spawn(move || serve(there, Beats::default(), devices));
+        let agent = media.clone();
+        let hosted = thread::spawn(move || serve(there, Beats::default(), devices, agent));
         // What is said before the first question is no matter of the devices.
         let bytes = self.cut.take().map_or(u64::MAX, |bytes| bytes.saturating_add(2_000));
         let remote = RemoteDevices::connect(cuts::after(here, bytes), Beats::default()).unwrap();
         self.hosted.borrow_mut().push(hosted.join().unwrap().unwrap());
-        Arc::new(remote)
+        let reading = remote.media_agent(media.clone());
+        (Arc::new(remote), Arc::new(reading))
     }
 
     /// Waits until hosts have let go what they had of connections that ended: the locks of media, too.

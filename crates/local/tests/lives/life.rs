@@ -20,6 +20,7 @@ use capstan_devices::memory::{FaultyStorage, Memory};
 use capstan_media_agent::agent::LocalMediaAgent;
 use capstan_medium::host::DeviceHost;
 use capstan_port::disk::DiskAgent;
+use capstan_port::media::MediaAgent;
 use capstan_port::{Agents, Clients};
 use capstan_remote::connection::Connection;
 use tempfile::TempDir;
@@ -178,12 +179,12 @@ impl Life {
             }
         };
         let clients = Arc::new(Others(self.cut.clone()));
-        let media = Arc::new(LocalMediaAgent::system().unwrap());
+        let media: Arc<dyn MediaAgent> = Arc::new(LocalMediaAgent::system().unwrap());
         let kinds = Kinds::default().and(store::MEMORY, Arc::new(self.disks.clone()));
         let devices: Arc<dyn DeviceHost> = Arc::new(LocalDevices::with(kinds));
-        let devices = match self.is_far {
-            true => self.far.connected(devices),
-            false => devices,
+        let (devices, media) = match self.is_far {
+            true => self.far.connected(devices, &media),
+            false => (devices, media),
         };
         let agents = Agents { disk, clients, media, devices };
         Cell::open(&self.at("home"), Secrets::none(), agents).unwrap()

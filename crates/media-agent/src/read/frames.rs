@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_engine::buffer::Buffer;
+use capstan_engine::leaving::has_left;
 use capstan_format::FormatError;
 use capstan_format::block::{BLOCK_ALIGN, DaHeader, PAYLOAD_AT};
 use capstan_format::catalog::Contents;
@@ -13,7 +14,10 @@ use capstan_format::index::FramePlace;
 
 use capstan_medium::storage::ReadFile;
 use capstan_port::media::read::error::ReadError;
-use capstan_port::media::read::segment::{EachEnd, OpenFrame, ReadSegment};
+use capstan_port::media::read::segment::ReadSegment;
+use capstan_wire::keys::FrameKey;
+
+use super::frame_check::Frames;
 
 /// So many blocks of unknown streams are tried with and without, where a frame goes on behind them.
 const UNKNOWN_MOST: usize = 4;
@@ -222,24 +226,28 @@ impl FrameReader {
     }
 }
 
-/// Reads frames of a stream, and has them opened. Calls with the number of each and where it ends, or why it cannot be had.
+/// Reads frames of a stream, and opens them as far as there are keys. Gives where each ends, or why it cannot be had.
 pub fn open_frames(
     segment: &dyn ReadSegment,
     layout: &Contents,
     (stream, places): (StreamId, &[FramePlace]),
-    open: &mut OpenFrame<'_>,
-    each: &mut EachEnd<'_>,
-) {
+    keys: &[FrameKey],
+) -> Vec<Result<u64, ReadError>> {
     let label = layout.streams.iter().find(|s| s.stream == stream);
     let label = label.and_then(|s| s.label.as_ref()).map(|l| &l.session);
     let mut frames = FrameReader::of(segment, layout, stream);
-    for (at, place) in places.iter().enumerate() {
+    let mut opening = Frames::new(keys);
+    let mut ends = Vec::new();
+    for place in places {
         let end = frames.frame(place).and_then(|(header, stored)| {
-            open(label, stream, &header, stored)?;
+            opening.check(label, stream, &header, stored)?;
             Ok(header.logical.saturating_add(header.length))
         });
-        if !each(at, end) {
+        let is_last = end.as_ref().is_err_and(ReadError::spares_segment) || has_left();
+        ends.push(end);
+        if is_last {
             break;
         }
     }
+    ends
 }

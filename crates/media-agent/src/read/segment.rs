@@ -116,7 +116,18 @@ impl SegmentReader {
 
     /// The segment's contents as its catalog says; an error if any of it is damaged.
     pub fn catalog(&self) -> Result<Contents, ReadError> {
+        ReadSegment::catalog(self)
+    }
+
+    /// The segment's end record and its catalog's frames; an error if any block of it is damaged.
+    pub(crate) fn frames_of_catalog(
+        &self,
+        recorded: Option<SegmentId>,
+    ) -> Result<(SegmentEnd, Vec<u8>), ReadError> {
         let end = self.end()?;
+        if let Some(recorded) = recorded.filter(|recorded| *recorded != end.segment) {
+            return Err(self.another(recorded));
+        }
         let mut frames = Vec::new();
         let mut at = end.catalog_at;
         let mut block = Vec::new();
@@ -138,22 +149,6 @@ impl SegmentReader {
             frames.extend_from_slice(decoded.payload);
             at += u64::from(ma.length);
         }
-        let mut contents = Contents::from_catalog(end.segment, &frames[..])?;
-        contents.end = Some(end);
-        Ok(contents)
-    }
-
-    /// The catalog of the segment that is recorded here: what lies in its place must say itself that it is that one.
-    pub fn catalog_of(&self, segment: SegmentId) -> Result<Contents, ReadError> {
-        let is_it = |found: &Contents| {
-            let header = found.header.as_ref().is_none_or(|h| h.segment == segment);
-            header && found.end.as_ref().is_some_and(|end| end.segment == segment)
-        };
-        let end = self.end()?;
-        if end.segment != segment {
-            return Err(self.another(segment));
-        }
-        let found = self.catalog()?;
-        if is_it(&found) { Ok(found) } else { Err(self.another(segment)) }
+        Ok((end, frames))
     }
 }

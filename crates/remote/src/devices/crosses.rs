@@ -6,6 +6,7 @@ use capstan_engine::problem::{Explain, Problem};
 use capstan_medium::DeviceError;
 use capstan_medium::os_form;
 use capstan_medium::tape::TapeError;
+use capstan_port::media::read::error::ReadError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -68,6 +69,22 @@ impl Crosses for Error {
 
     fn lost(why: Problem) -> Self {
         Self::new(ErrorKind::ConnectionAborted, why.to_string())
+    }
+}
+
+impl Crosses for ReadError {
+    type Form = Self;
+
+    fn into_form(self) -> Self {
+        self
+    }
+
+    fn of_form(form: Self) -> Self {
+        form
+    }
+
+    fn lost(why: Problem) -> Self {
+        DeviceError::HostLost(why).into()
     }
 }
 

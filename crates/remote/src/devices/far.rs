@@ -88,7 +88,6 @@ impl Far {
     }
 
     /// The number of something at this host; refused where it is elsewhere.
-    #[allow(dead_code, reason = "the media agent is next")]
     pub fn number_of(self: &Arc<Self>, handle: Option<Handle>) -> Result<u64, DeviceError> {
         match handle {
             Some(of) if of.connection == Arc::as_ptr(self) as u64 => Ok(of.number),

@@ -21,10 +21,12 @@ use std::sync::Arc;
 use capstan_medium::host::operator::OperatorRequests;
 use capstan_medium::host::queue::Queue;
 use capstan_medium::host::waits::Waits;
+use capstan_port::media::MediaAgent;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use self::attend::{Attendant, OfCell};
+pub use self::cell::ReadingThere;
 use self::crosses::Crosses;
 use self::far::Far;
 pub use self::host::{Hosted, serve};
@@ -71,6 +73,11 @@ impl RemoteDevices {
         let session = far.begin(&Question::Session)?;
         let told = Mutex::default();
         Ok(Self { far, cell, operator, queue, waits, told, _session: session })
+    }
+
+    /// The media agent there, which reads segments; all else is done by `here` with what stands for media of that host.
+    pub fn media_agent(&self, here: Arc<dyn MediaAgent>) -> ReadingThere {
+        ReadingThere::new(self.far.clone(), here)
     }
 
     /// Tells the host who is asked for tapes and who waits, once somebody is; and what was asked for beforehand.

@@ -20,7 +20,7 @@ use crate::error::{CellError, Result, chain};
 use crate::kinds::stage::is_whole;
 use crate::kinds::verify::judge::{Losses, Named};
 use crate::reading::away::files::AwaySegments;
-use crate::reading::frame_check::Frames;
+use crate::reading::frame_keys::frame_keys;
 use crate::reading::losses::{Lost, Range, unreadable};
 use crate::reading::unread::{not_now, of_way, of_way_to_device};
 use crate::reading::version::VersionView;
@@ -170,7 +170,7 @@ impl Repair<'_> {
         let keys = VersionKeys::default();
         let lost_at = |at: Place| match view.open_place(place, at) {
             Ok(Opened { reader, layout, .. }) => {
-                unreadable(&*reader, &layout, None, &spans, &mut Frames::new(&keys))
+                unreadable(&*reader, &layout, None, &spans, &frame_keys(&keys))
                     .map_err(|e| view.media.unread(at.1, e))
             }
             Err(e) => match view.media.unread_or(at.1, e) {

@@ -21,7 +21,7 @@ use crate::kinds::copy::{Work, add_ends};
 use crate::kinds::prune::remove_from;
 use crate::kinds::stage::{has_all_of, is_whole};
 use crate::observe::Silent;
-use crate::reading::frame_check::Frames;
+use crate::reading::frame_keys::frame_keys;
 use crate::reading::losses::{Lost, Range, unreadable};
 use crate::reading::version::VersionView;
 use crate::report::Report;
@@ -229,7 +229,7 @@ fn read_back(
     let keys = VersionKeys::default();
     let spans = data_of(Some(&read.contents), spans);
     let lacks =
-        unreadable(&*reader, &read.contents, Some(&read.contents), &spans, &mut Frames::new(&keys))
+        unreadable(&*reader, &read.contents, Some(&read.contents), &spans, &frame_keys(&keys))
             .map_err(|e| chain(&e))?;
     match lacks.bytes() > lost.and(&lacks).bytes() {
         true => Err("it lacks something that can be had".to_owned()),

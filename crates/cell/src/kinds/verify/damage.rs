@@ -18,7 +18,7 @@ use crate::Cell;
 use crate::error::{Result, chain};
 use crate::kinds::verify::judge::{Losses, Named};
 use crate::reading::away::files::AwayFiles;
-use crate::reading::frame_check::Frames;
+use crate::reading::frame_keys::frame_keys;
 use crate::reading::losses::{Lost, Range, unreadable};
 use crate::reading::unread::of_way;
 use crate::reading::version::VersionView;
@@ -231,7 +231,7 @@ impl<'a> Damage<'a> {
                     &opened.layout,
                     read,
                     &place.spans,
-                    &mut Frames::new(self.keys),
+                    &frame_keys(self.keys),
                 )?
             }
             (false, Err(_)) => Lost::all(&place.spans),
@@ -264,7 +264,7 @@ impl<'a> Damage<'a> {
         let reader = cell.read_segment(&part.medium, number);
         let layout = known.as_ref().or(scan.catalog.as_ref()).unwrap_or(&scan.contents);
         if let Ok(reader) = reader {
-            let (spans, frames) = (spans_of(layout), &mut Frames::new(self.keys));
+            let (spans, frames) = (spans_of(layout), &frame_keys(self.keys));
             let lost = unreadable(&*reader, layout, Some(&scan.contents), &spans, frames)?;
             self.alone.push(Alone { medium, segment, lost, how: How::Damaged });
         }

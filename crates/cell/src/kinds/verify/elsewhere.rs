@@ -11,7 +11,7 @@ use capstan_format::id::{MediumId, SegmentId};
 use crate::Cell;
 use crate::error::{CellError, Result};
 use crate::media::exported;
-use crate::reading::frame_check::Frames;
+use crate::reading::frame_keys::frame_keys;
 use crate::reading::losses::{Lost, unreadable};
 use crate::reading::version::VersionView;
 use crate::session::SessionLog;
@@ -85,7 +85,7 @@ impl<'a> Others<'a> {
         }
         let spans = left.lost.ranges();
         let read = view.open_place(place, at).and_then(|there| {
-            let frames = &mut Frames::new(self.keys);
+            let frames = &frame_keys(self.keys);
             let lost = unreadable(&*there.reader, &there.layout, None, &spans, frames);
             lost.map_err(|e| view.media.unread(at.1, e))
         });

@@ -19,7 +19,7 @@ use crate::kinds::verify::damage::Damage;
 use crate::kinds::verify::judge;
 use crate::kinds::verify::part::{Part, Planned, Verified};
 use crate::observe::Stop;
-use crate::reading::frame_check::Frames;
+use crate::reading::frame_keys::frame_keys;
 use crate::reading::known::media::all_away;
 use crate::reading::names_there::rows_lacking_in_copy;
 use crate::reading::unread::{code_of_device, code_of_read, of_way, of_way_to_device};
@@ -247,13 +247,9 @@ impl<'a> Verification<'a> {
 
     /// Reads a segment to its end, and opens its frames as far as there are keys.
     fn scan(&mut self, part: &Part, number: SegmentNumber) -> std::result::Result<Scan, ReadError> {
-        let mut frames = Frames::new(self.keys);
-        let scanned = self.cell.read_segment(&part.medium, number).and_then(|reader| {
-            reader.scan_with(&mut |label, stream, header, stored| {
-                frames.check(label, stream, header, stored)
-            })
-        });
-        self.closed += frames.closed;
+        let reader = self.cell.read_segment(&part.medium, number);
+        let scanned = reader.and_then(|reader| reader.scan_with(&frame_keys(self.keys)));
+        self.closed += scanned.as_ref().map_or(0, |scan| scan.closed);
         scanned
     }
 }

@@ -10,19 +10,24 @@ mod orphans;
 
 use std::collections::{HashMap, HashSet};
 
+use capstan_format::FormatError;
 use capstan_format::catalog::{CatalogFrames, Contents};
+use capstan_format::frame::FrameHeader;
 use capstan_format::id::{SegmentId, StreamId};
 use capstan_format::index::FramePlace;
+use capstan_format::record::SessionLabel;
 
+use crate::read::frame_check::Frames;
 use crate::read::scan::orphans::Orphan;
 use crate::read::segment::SegmentReader;
 use capstan_port::media::read::error::ReadError;
 use capstan_port::media::read::findings::{Damage, Scan};
-use capstan_port::media::read::segment::{OpenFrame, ReadSegment};
+use capstan_port::media::read::segment::ReadSegment;
+use capstan_wire::keys::FrameKey;
 
 /// Reads a whole segment.
 pub fn scan(segment: &SegmentReader) -> Result<Scan, ReadError> {
-    scan_with(segment, &mut |_, _, _, _| Ok(()))
+    scan_as(segment, None, &mut |_, _, _, _| Ok(()))
 }
 
 /// Reads all that is there of the segment that is recorded in that place. Of another one, or of a piece of another one, nothing is
@@ -36,10 +41,19 @@ pub fn scan_of(segment: &SegmentReader, recorded: SegmentId) -> Result<Scan, Rea
     }
 }
 
-/// Reads a whole segment and has its streams' frames opened.
-pub fn scan_with(segment: &SegmentReader, open: &mut OpenFrame<'_>) -> Result<Scan, ReadError> {
-    scan_as(segment, None, open)
+/// Reads a whole segment and opens its streams' frames as far as there are keys.
+pub fn scan_with(segment: &SegmentReader, keys: &[FrameKey]) -> Result<Scan, ReadError> {
+    let mut frames = Frames::new(keys);
+    let mut open = |label: Option<&SessionLabel>, stream, header: &FrameHeader, stored: &[u8]| {
+        frames.check(label, stream, header, stored)
+    };
+    let found = scan_as(segment, None, &mut open)?;
+    Ok(Scan { closed: frames.closed, ..found })
 }
+
+/// Opens a frame whose checksum is right, to see that it can be: its session, its stream, its header, its stored bytes.
+type OpenFrame<'f> =
+    dyn FnMut(Option<&SessionLabel>, StreamId, &FrameHeader, &[u8]) -> Result<(), FormatError> + 'f;
 
 fn scan_as(
     segment: &SegmentReader,

@@ -4,10 +4,11 @@ use capstan_engine::problem::{Explain, then};
 use capstan_format::FormatError;
 use capstan_format::id::SegmentId;
 use capstan_medium::DeviceError;
+use capstan_medium::os_errors::{is_far, is_refused};
 use capstan_medium::tape::TapeError;
 
 /// Why something of a segment cannot be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, serde::Serialize, serde::Deserialize)]
 pub enum ReadError {
     /// The device.
     #[error(transparent)]
@@ -19,6 +20,7 @@ pub enum ReadError {
         path: String,
         /// Why not.
         #[source]
+        #[serde(with = "capstan_medium::os_form")]
         source: std::io::Error,
     },
     /// The bytes.
@@ -50,6 +52,22 @@ impl Explain for ReadError {
 }
 
 impl ReadError {
+    /// Whether it says nothing of what is to be read: that is elsewhere, others have it, a drive or the way to it failed, or a key is
+    /// wanted.
+    pub fn spares_segment(&self) -> bool {
+        match self {
+            Self::Device(e) => e.spares_medium(),
+            Self::Io { source, .. } => {
+                match source.get_ref().and_then(|e| e.downcast_ref::<TapeError>()) {
+                    Some(tape) => tape.spares_tape() || tape.is_busy() || tape.is_away(),
+                    None => is_far(source) || is_refused(source),
+                }
+            }
+            Self::Format(_) | Self::Another { .. } => false,
+            Self::Stopped => true,
+        }
+    }
+
     /// Whether it is a medium that is at hand and cannot be read there.
     pub fn blames_medium(&self) -> bool {
         match self {

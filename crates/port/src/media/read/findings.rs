@@ -7,7 +7,7 @@ use capstan_format::id::StreamId;
 use capstan_format::record::StreamExtent;
 
 /// A piece of damage.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Damage {
     /// What is wrong, and where.
     pub what: String,
@@ -26,6 +26,8 @@ pub struct Scan {
     pub damage: Vec<Damage>,
     /// Frames of types that this version does not know.
     pub unknown_frames: u64,
+    /// Encrypted frames whose keys were not given.
+    pub closed: u64,
     /// Whether the catalog, read beside the streams, is whole.
     pub catalog_whole: bool,
     /// What the catalog says, if it is whole.

@@ -4,6 +4,8 @@ mod arrays;
 mod device;
 mod library;
 mod media;
+mod media_agent;
+mod segment;
 mod storage;
 mod stores;
 mod tapes;
@@ -21,6 +23,7 @@ use capstan_medium::host::{DeviceHost, KnownMembers};
 use capstan_medium::os_form::Form;
 
 use self::arrays::judge;
+pub use self::media_agent::ReadingThere;
 use super::RemoteDevices;
 use super::far::answered;
 use super::message::{Asked, Question};

@@ -233,6 +233,11 @@ fn failed<T>(number: usize, broken: &Broken) -> Vec<io::Result<T>> {
     (0..number).map(one).collect()
 }
 
+/// What stands for a file that is read.
+pub fn remote_file(far: &Arc<Far>, number: u64) -> Box<dyn ReadFile> {
+    Box::new(RemoteFile(Stand::new(far, Kind::File, number)))
+}
+
 struct RemoteFile(Stand);
 
 impl RemoteFile {

@@ -7,6 +7,7 @@ mod arrays;
 mod ask_cell;
 mod media;
 mod opened;
+mod segments;
 mod storage;
 mod stores;
 mod tapes;
@@ -20,6 +21,7 @@ use capstan_format::id::MediumId;
 use capstan_medium::DeviceError;
 use capstan_medium::host::DeviceHost;
 use capstan_medium::os_form::Form;
+use capstan_port::media::MediaAgent;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -54,14 +56,15 @@ impl Drop for Hosted {
     }
 }
 
-/// Serves a device host at the other end of a transport.
+/// Serves a device host and its media agent at the other end of a transport.
 pub fn serve(
     transport: Transport,
     beats: Beats,
     devices: Arc<dyn DeviceHost>,
+    agent: Arc<dyn MediaAgent>,
 ) -> Result<Hosted, Broken> {
     let (things, cells) = (Things::default(), Arc::default());
-    let side = Arc::new(HostSide { devices, things, cells, running: AtomicUsize::new(0) });
+    let side = Arc::new(HostSide { devices, agent, things, cells, running: AtomicUsize::new(0) });
     let serving = side.clone();
     let serve = move |channel| HostSide::serve(&serving, &channel);
     let connection = Connection::start(transport, Side::Answered, beats, Box::new(serve))?;
@@ -73,6 +76,7 @@ pub fn serve(
 /// What a host has of a connection.
 pub struct HostSide {
     devices: Arc<dyn DeviceHost>,
+    agent: Arc<dyn MediaAgent>,
     things: Things,
     cells: Arc<Cells>,
     /// Conversations that are answered now.
@@ -151,6 +155,7 @@ impl Asks<'_> {
             }
             Question::Arrays(of) => self.arrays(of),
             Question::Array(number, of) => self.array(number, of),
+            Question::MediaAgent(of) => self.media_agent(of),
             Question::HalfMade(array, of) => self.half_made(&array, of),
         }
     }

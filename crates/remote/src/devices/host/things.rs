@@ -9,6 +9,7 @@ use capstan_medium::host::{OpenArray, Writable};
 use capstan_medium::storage::{ReadFile, WriteFile};
 use capstan_medium::tape::TapeLibrary;
 use capstan_medium::{Device, HeldMedium, OpenMedium};
+use capstan_port::media::read::segment::ReadSegment;
 use parking_lot::Mutex;
 
 use crate::devices::message::Kind;
@@ -95,6 +96,7 @@ pub struct Things {
     pub locks: Table<Box<dyn Send>>,
     pub libraries: Table<Alone<Box<dyn TapeLibrary>>>,
     pub trials: Table<Box<dyn Trial>>,
+    pub segments: Table<Arc<dyn ReadSegment>>,
 }
 
 impl Things {
@@ -111,6 +113,7 @@ impl Things {
             Kind::Lock => drop(self.locks.take(number)),
             Kind::Library => drop(self.libraries.take_alone(number)),
             Kind::Trial => drop(self.trials.take(number)),
+            Kind::Segment => drop(self.segments.take(number)),
         }
     }
 
@@ -120,6 +123,7 @@ impl Things {
         self.devices.close();
         self.writables.close();
         self.arrays.close();
+        self.segments.close();
         self.files.close();
         self.held.close();
         self.media.close();

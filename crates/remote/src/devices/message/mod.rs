@@ -3,18 +3,22 @@
 
 mod arrays;
 mod bytes;
+mod contents;
 mod found;
 mod media;
 mod names;
+mod segments;
 mod storage;
 mod stores;
 mod tapes;
 
 pub use self::arrays::{ArrayFacts, OfArray, OfArrays, OfHalfMade, OfMember};
 pub use self::bytes::{hear_bytes, send_bytes};
+pub use self::contents::{hear_contents, send_contents};
 pub use self::found::{DeviceFound, HeldFound, LibraryFound, MediumFound, WritableFound};
 pub use self::media::{OfDevice, OfMedia, OfWritable};
 pub use self::names::{Dev, Dir, Lib, Store, TapeName};
+pub use self::segments::{OfMediaAgent, OfSegment, ScanFound, SegmentFound};
 pub use self::storage::{OfFile, OfNewFile, OfStorage};
 pub use self::stores::OfStores;
 pub use self::tapes::{OfLibrary, OfTapes};
@@ -69,6 +73,8 @@ pub enum Question {
     Arrays(OfArrays),
     /// Of an array that was opened.
     Array(u64, OfArray),
+    /// Of the media agent.
+    MediaAgent(OfMediaAgent),
     /// Of an array that is half made.
     HalfMade(Dev, OfHalfMade),
 }
@@ -96,6 +102,8 @@ pub enum Kind {
     Library,
     /// A medium that is tried.
     Trial,
+    /// A segment that is read.
+    Segment,
 }
 
 /// What is said to the side of the cell in a conversation that it began.

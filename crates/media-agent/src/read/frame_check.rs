@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 
-use capstan_catalog::keys::VersionKeys;
 use capstan_format::FormatError;
 use capstan_format::codec::Decompressor;
 use capstan_format::frame::{FrameHeader, FrameType};
-use capstan_format::id::StreamId;
-use capstan_format::keys::{FrameSealer, Purpose};
+use capstan_format::id::{KeyId, StreamId};
+use capstan_format::keys::{FrameSealer, KeyError, Purpose};
 use capstan_format::record::SessionLabel;
+use capstan_wire::keys::FrameKey;
 
 /// Opens the encrypted frames of a segment where their keys are at hand.
 pub(crate) struct Frames<'a> {
-    keys: &'a VersionKeys,
+    keys: HashMap<(KeyId, Purpose), &'a FrameKey>,
     sealers: HashMap<(StreamId, Purpose), Option<FrameSealer>>,
     decompressor: Decompressor,
     scratch: Vec<u8>,
@@ -22,9 +22,12 @@ pub(crate) struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    pub fn new(keys: &'a VersionKeys) -> Self {
+    /// Opens with these.
+    pub fn new(keys: &'a [FrameKey]) -> Self {
+        let purpose =
+            |key: &FrameKey| if key.is_of_names { Purpose::Names } else { Purpose::Contents };
         Self {
-            keys,
+            keys: keys.iter().map(|key| ((key.id, purpose(key)), key)).collect(),
             sealers: HashMap::new(),
             decompressor: Decompressor::default(),
             scratch: Vec::new(),
@@ -49,7 +52,7 @@ impl<'a> Frames<'a> {
         let sealer = match self.sealers.entry((stream, purpose)) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(place) => {
-                let sealer = self.keys.sealer(purpose, label, stream);
+                let sealer = sealer(&self.keys, purpose, label, stream);
                 place.insert(sealer.map_err(|_| FormatError::Sealed("frame"))?)
             }
         };
@@ -65,4 +68,16 @@ impl<'a> Frames<'a> {
             &mut self.plain,
         )
     }
+}
+
+/// What opens frames of a stream; nothing where its session has no key, or that was not given.
+fn sealer(
+    keys: &HashMap<(KeyId, Purpose), &FrameKey>,
+    purpose: Purpose,
+    label: Option<&SessionLabel>,
+    stream: StreamId,
+) -> Result<Option<FrameSealer>, KeyError> {
+    let id = label.and_then(|label| label.key);
+    let key = id.and_then(|id| keys.get(&(id, purpose)));
+    key.map(|key| FrameSealer::new(&key.key.0, purpose, stream, key.cipher)).transpose()
 }

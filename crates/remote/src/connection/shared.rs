@@ -237,6 +237,10 @@ impl Shared {
             return Err(FrameError::Senseless(number).into());
         }
         state.next_theirs = number.checked_add(2).ok_or(Broken::TooMuch)?;
+        // What was broken is told to the channels that there were. Nobody would tell this one.
+        if state.broken.is_some() {
+            return Ok(None);
+        }
         if state.lines.len() >= MOST_CHANNELS {
             let _ = self.outbox.add_now(Head { kind: Kind::End, channel: number, length: 0 }, &[]);
             return Ok(None);

@@ -190,6 +190,35 @@ fn who_does_not_keep_the_protocol_is_hung_up_on() {
 }
 
 #[test]
+fn nobody_waits_on_a_channel_that_was_opened_after_the_end() {
+    let (mut raw, answering) = UnixStream::pair().unwrap();
+    let hello = capstan_wire::encode(&Hello::default()).unwrap();
+    let head = Head { kind: Kind::Hello, channel: 0, length: hello.len() as u32 };
+    raw.write_all(&[&head.encode()[..], &hello].concat()).unwrap();
+    let serving = Arc::new(());
+    let served = serving.clone();
+    let serve = move |channel: Channel| {
+        let _serving = served.clone();
+        drop(channel.receive());
+    };
+    let transport = Transport::unix(answering).unwrap();
+    let connection =
+        Connection::start(transport, Side::Answered, Beats::default(), Box::new(serve)).unwrap();
+    // What the other side still says is read.
+    drop(connection);
+    for channel in [1, 3, 5] {
+        let head = Head { kind: Kind::Open, channel, length: 0 };
+        raw.write_all(&head.encode()).unwrap();
+    }
+    drop(raw);
+    let begun = Instant::now();
+    while Arc::strong_count(&serving) > 1 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "somebody waits for ever");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
 fn messages_that_nobody_reads_fill_no_memory() {
     let frames = (WINDOW / COST) as usize + 1;
     let mut all: Vec<(Kind, u32, &[u8])> = vec![(Kind::Open, 1, b"")];

@@ -12,8 +12,7 @@ use capstan_wire::hello::Hello;
 
 use super::*;
 
-const QUICK: Beats =
-    Beats { every: Duration::from_millis(20), patience: Duration::from_millis(200) };
+const QUICK: Beats = Beats { every: Duration::from_millis(50), patience: Duration::from_secs(3) };
 
 fn connected(beats: Beats, serve: impl Fn(Channel) + Send + Sync + 'static) -> [Connection; 2] {
     let (one, other) = Transport::pair().unwrap();
@@ -142,7 +141,7 @@ fn a_side_that_is_silent_is_noticed() {
 #[test]
 fn two_sides_that_have_nothing_to_say_stay_connected() {
     let [one, _other] = connected(QUICK, echo);
-    thread::sleep(QUICK.patience * 4);
+    thread::sleep(QUICK.patience * 3 / 2);
     let channel = one.open().unwrap();
     channel.send(b"still there").unwrap();
     assert_eq!(channel.receive().unwrap(), b"still there");
